@@ -62,6 +62,9 @@ struct Nested {
     [[nodiscard]] bool is_union() const {
         return kind == Kind::SparseUnion || kind == Kind::DenseUnion;
     }
+    [[nodiscard]] bool is_narrow() const {
+        return offsets == Offsets::Narrow || offsets == Offsets::Views;
+    }
     /// Whether values are told apart without a look into their parts.
     [[nodiscard]] bool is_flat() const {
         return kind == Kind::Bool || kind == Kind::Fixed || kind == Kind::Text;

@@ -71,9 +71,13 @@ public:
         std::int64_t fill;  ///< behind those
     };
 
-    static Pattern of(std::int64_t take) {
-        Pattern pattern;
-        pattern.take(take);
+    /// Of one value.
+    static Pattern const& one() {
+        static Pattern const pattern = [] {
+            Pattern made;
+            made.take(1);
+            return made;
+        }();
         return pattern;
     }
 

@@ -3,6 +3,7 @@
 /// part by part, and not value by value.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,8 +14,8 @@
 
 namespace mgi::arrow {
 
-/// So many values are copied together: they stay in a core's cache.
-inline constexpr std::int64_t kPlainBlock = 256;
+/// So many values are copied together: they stay in a core's nearest cache.
+inline constexpr std::int64_t kPlainBlock = 64;
 /// Longer values gain nothing by that.
 inline constexpr std::size_t kMostPlain = 4096;
 
@@ -52,25 +53,39 @@ struct PlainPart {
     std::size_t flags;
 };
 
-/// Copies the parts of `count` values behind each other, value by value: memory is written in its order.
-inline void put_together(std::vector<PlainPart> const& parts, std::int64_t count, std::byte* to) {
-    for (std::int64_t i = 0; i < count; ++i) {
+/// Copies the parts of `count` values of `size` bytes behind each other: a few values part by part, which stay in the nearest cache,
+/// so that memory is written in its order.
+inline void put_together(std::vector<PlainPart> const& parts, std::size_t size, std::int64_t count,
+                         std::byte* to) {
+    constexpr std::int64_t kFew = 16;
+    for (std::int64_t first = 0; first < count; first += kFew) {
+        std::int64_t const few = std::min(kFew, count - first);
+        std::memset(to, 0, std::size_t(few) * size);
+        std::byte* part_to = to;
         for (PlainPart const& part : parts) {
-            for (std::size_t f = 0; f < part.flags; ++f) *to++ = std::byte{0};
-            with_width(part.width, [&](auto bytes) {
-                std::memcpy(to, part.from + std::size_t(i) * bytes, bytes);
-                to += bytes;
+            part_to += part.flags;
+            std::byte const* const part_from = part.from + std::size_t(first) * part.width;
+            with_width(part.width, [=](auto bytes) {
+                std::byte const* from = part_from;
+                std::byte* at = part_to;
+                for (std::int64_t i = 0; i < few; ++i, at += size, from += bytes) {
+                    std::memcpy(at, from, bytes);
+                }
             });
+            part_to += part.width;
         }
+        to += std::size_t(few) * size;
     }
 }
 
 /// The way back, from `offset` bytes behind each of these addresses.
 inline void gather(std::byte const* const* from, std::size_t offset, std::size_t width,
                    std::int64_t count, std::byte* to) {
-    with_width(width, [&](auto bytes) {
-        for (std::int64_t i = 0; i < count; ++i, to += bytes) {
-            std::memcpy(to, from[i] + offset, bytes);
+    // Copies of its own: bytes that are written could be anything's.
+    with_width(width, [=](auto bytes) {
+        std::byte* at = to;
+        for (std::int64_t i = 0; i < count; ++i, at += bytes) {
+            std::memcpy(at, from[i] + offset, bytes);
         }
     });
 }

@@ -63,6 +63,7 @@ ArrowArray read_nested(Nested const& type, RecordBatch const& batch, std::size_t
             plain == 0 ? 0 : find_plain(plain, values, row, batch.rows, bodies);
         std::int64_t const end = row + std::max<std::int64_t>(count, 1);
         if (count != 0 && are_plain(type, bodies, 0, count)) {
+            if (row == 0) read->reader.reserve_plain(batch.rows);
             read->reader.plain(bodies, 0, count);
             row = end;
         }

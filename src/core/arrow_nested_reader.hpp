@@ -51,10 +51,15 @@ public:
 
     /// Appends one valid value out of its body.
     void value(Cursor& in) {
-        static Pattern const one = Pattern::of(1);
         if (nested_has_validity(type_.kind)) validity_.add(true, 1);
         if (type_.kind == Kind::List && list_of_fixed(in)) return;
-        body(one, in);
+        body(Pattern::one(), in);
+    }
+
+    /// Has room for so many plain values from now on.
+    void reserve_plain(std::int64_t count) {
+        if (type_.kind == Kind::Fixed) values_.reserve(std::size_t(count) * type_.width);
+        for (NestedReader& child : children_) child.reserve_plain(count);
     }
 
     /// Appends plain values, whose bodies begin `offset` bytes behind these addresses.
@@ -248,23 +253,18 @@ private:
         add_offset(length);
     }
 
-    [[nodiscard]] bool narrow() const {
-        return type_.offsets == Offsets::Narrow || type_.offsets == Offsets::Views;
-    }
-
     /// Of so many elements behind the others.
     void add_offset(std::int64_t elements) {
-        if (narrow() && offsets_.end() + elements > std::numeric_limits<std::int32_t>::max()) {
-            too_many(
-                "elements or characters than 32-bit offsets count; a large list, or large "
-                "string, has wider ones");
+        if (type_.is_narrow() &&
+            offsets_.end() + elements > std::numeric_limits<std::int32_t>::max()) {
+            too_many("elements or characters than 32-bit offsets count; wider ones can do it");
         }
         offsets_.add(elements);
     }
 
     [[noreturn]] void too_many(std::string const& what) const {
         throw TooManyRows("column '" + name_ + "': its nested values have more " + what +
-                          ". Read it as a table, which comes in pieces, or give it another type");
+                          ". A table comes in pieces, or give it another type");
     }
 
     /// The most usual one, as others are read; false, and nothing is read, where it has nulls.
@@ -306,14 +306,13 @@ private:
     }
 
     void unions(Pattern const& pattern, Cursor& in) {
-        static Pattern const one = Pattern::of(1);
         std::byte const* const which = in.values(pattern.taken(), 1);
         std::int64_t at = 0;
         pattern.each([&](bool taken) {
             if (!taken) return add_union_fill();
             auto const child = std::size_t(which[at++]);
             if (child >= children_.size()) Cursor::refuse();
-            add_union(child, [&](NestedReader& values) { values.sequence(one, in); });
+            add_union(child, [&](NestedReader& values) { values.sequence(Pattern::one(), in); });
         });
     }
     [[nodiscard]] bool can_be_null(std::size_t child) const {
@@ -444,8 +443,9 @@ private:
     }
 
     void add_offsets(ArrayHolder& holder) {
-        holder.buffers.push_back(offsets_.all(narrow()));
-        if (type_.offsets >= Offsets::Views) holder.buffers.push_back(offsets_.sizes(narrow()));
+        holder.buffers.push_back(offsets_.all(type_.is_narrow()));
+        if (type_.offsets >= Offsets::Views)
+            holder.buffers.push_back(offsets_.sizes(type_.is_narrow()));
     }
 
     void add_buffers(ArrayHolder& holder) {

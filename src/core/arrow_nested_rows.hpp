@@ -91,7 +91,7 @@ private:
         std::byte* const to = bytes_.add(std::size_t(count) * plain_);
         parts_.clear();
         writer_.add_parts(skip + row, 0, parts_);
-        put_together(parts_, count, to);
+        put_together(parts_, plain_, count, to);
         for (std::int64_t i = 0; i < count; ++i) {
             views_[row + i] = view_of(begin + std::size_t(i) * plain_, plain_);
         }
