@@ -66,6 +66,9 @@ struct Type {
     /// Whether values of both can be equal as keys: timestamps with zones whichever, a float16 and a
     /// float.
     [[nodiscard]] bool means_as(Type const& other) const;
+    /// Whether a column of this type can hold the other's values: the types are equal, and a Polars Enum
+    /// has only its own categories.
+    [[nodiscard]] bool holds(Type const& other) const;
     /// Bytes of one row in a fixed-width region: 0 for Bool (bits), 16 for String and Binary
     /// (an Arrow view).
     [[nodiscard]] std::uint32_t row_width() const noexcept;
@@ -140,8 +143,9 @@ public:
     /// Position of a column; throws Error(InvalidArgument) that lists the names there are, or says that
     /// several have this one.
     [[nodiscard]] std::size_t index_of(std::string_view name) const;
-    /// Same names and types in the same order, whatever the nullability.
-    [[nodiscard]] bool same_columns(Schema const& other) const noexcept;
+    /// Whether these columns can hold the other's rows: the same names and types in the same order,
+    /// whatever the nullability.
+    [[nodiscard]] bool holds(Schema const& other) const noexcept;
     /// "l_orderkey: int64, l_comment: string?" ('?' marks nullable columns).
     [[nodiscard]] std::string to_string() const;
 

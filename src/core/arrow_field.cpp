@@ -134,4 +134,25 @@ std::string_view metadata_value(std::string_view metadata, std::string_view key)
     return {};
 }
 
+std::string_view enumeration_of(ArrowField const& field) {
+    if (field.dictionary == nullptr || field.metadata.empty()) return {};
+    for (char const* key : {"_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"}) {
+        std::string_view const found = metadata_value(field.metadata, key);
+        if (!found.empty()) return found;
+    }
+    return {};
+}
+
+bool enumerations_hold(ArrowField const* holder, ArrowField const* held) {
+    if (holder == nullptr || holder == held) return true;
+    std::string_view const own = enumeration_of(*holder);
+    if (!own.empty()) return held != nullptr && own == enumeration_of(*held);
+    for (std::size_t i = 0; i < holder->children.size(); ++i) {
+        bool const there = held != nullptr && i < held->children.size();
+        ArrowField const* const child = there ? &held->children[i] : nullptr;
+        if (!enumerations_hold(&holder->children[i], child)) return false;
+    }
+    return true;
+}
+
 }  // namespace mgi::arrow

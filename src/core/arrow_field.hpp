@@ -47,5 +47,13 @@ bool is_metadata(std::string_view metadata);
 /// The value of a key in a field's metadata, such as "ARROW:extension:name"; empty: there is none.
 std::string_view metadata_value(std::string_view metadata, std::string_view key);
 
+/// The categories of a Polars Enum, as its metadata has them: the only values that its columns may
+/// hold. Empty: another type.
+std::string_view enumeration_of(ArrowField const& field);
+
+/// Whether a column of the first can hold the values of the second, where both have one type: no Enum
+/// of other categories stands in its place, nor anything else in an Enum's.
+bool enumerations_hold(ArrowField const* holder, ArrowField const* held);
+
 }  // namespace arrow
 }  // namespace mgi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <mgi/error.hpp>
 
 #include "core/arrow_nested.hpp"
+#include "core/text.hpp"
 
 namespace mgi::arrow {
 namespace {
@@ -297,6 +299,20 @@ std::string format_of(Field const& field, Encoding encoding) {
     throw Error(ErrorCode::InvalidArgument, "column '" + field.name + "' has an unknown type");
 }
 
+std::string categories_text(Type const& type) {
+    std::string_view left = type.arrow == nullptr ? "" : enumeration_of(*type.arrow);
+    std::string text;
+    // Each stands behind its length: "3;one3;two".
+    while (!left.empty() && text.size() < 80) {
+        std::size_t const length =
+            std::strtoul(std::string(take_word(left, ';')).c_str(), nullptr, 10);
+        text += (text.empty() ? " of [" : ", ") + std::string(left.substr(0, length));
+        left.remove_prefix(std::min(length, left.size()));
+    }
+    if (text.empty()) return text;
+    return text + (left.empty() ? "]" : ", ...]");
+}
+
 }  // namespace mgi::arrow
 
 namespace mgi {
@@ -334,6 +350,10 @@ std::string Type::meaning() const {
     if (format.substr(0, 2) != "ts") return text;
     if (format.size() > 4) text += ", tz=" + format.substr(4);
     return text + "]";
+}
+
+bool Type::holds(Type const& other) const {
+    return *this == other && arrow::enumerations_hold(arrow.get(), other.arrow.get());
 }
 
 bool Type::is_number() const {

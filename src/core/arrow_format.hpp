@@ -58,6 +58,9 @@ std::optional<std::vector<int>> numbers_in(std::string_view text);
 /// An integer type. Throws Error(InvalidArgument) for another format.
 Type index_type(std::string const& format, std::string const& name);
 
+/// " of [one, two]": the categories of a Polars Enum, the first of many; empty of another type.
+std::string categories_text(Type const& type);
+
 /// What values of a format string that needs no more than itself mean when they are compared.
 std::string compared_as(std::string const& format);
 

@@ -47,8 +47,7 @@ struct TableStream {
     explicit TableStream(Table const& table) : batches(table.batches.begin(), table.batches.end()) {
         std::vector<Field> fields = table.schema.fields();
         for (RecordBatch const& batch : batches) {
-            if (!batch.schema.same_columns(table.schema) ||
-                batch.columns.size() != table.schema.size()) {
+            if (!table.schema.holds(batch.schema) || batch.columns.size() != table.schema.size()) {
                 throw Error(ErrorCode::InvalidArgument, "a batch of (" + batch.schema.to_string() +
                                                             ") in a table of (" +
                                                             table.schema.to_string() + ")");

@@ -48,8 +48,7 @@ Routing Routing::range(std::vector<SortKey> order, Table const& splitters) {
         routing.splitters.types.push_back(splitters.schema[key.column].type);
     }
     for (RecordBatch const& batch : splitters.batches) {
-        if (batch.columns.size() != batch.schema.size() ||
-            !batch.schema.same_columns(splitters.schema)) {
+        if (batch.columns.size() != batch.schema.size() || !splitters.schema.holds(batch.schema)) {
             throw Error(ErrorCode::InvalidArgument,
                         what + ": a batch of " + std::to_string(batch.columns.size()) +
                             " columns has (" + batch.schema.to_string() +

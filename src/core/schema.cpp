@@ -228,17 +228,18 @@ std::size_t Schema::index_of(std::string_view name) const {
                                                 (fields_.empty() ? "are none" : "are: " + names));
 }
 
-bool Schema::same_columns(Schema const& other) const noexcept {
+bool Schema::holds(Schema const& other) const noexcept {
     return std::equal(
         fields_.begin(), fields_.end(), other.fields_.begin(), other.fields_.end(),
-        [](Field const& a, Field const& b) { return a.name == b.name && a.type == b.type; });
+        [](Field const& a, Field const& b) { return a.name == b.name && a.type.holds(b.type); });
 }
 
 std::string Schema::to_string() const {
     std::string text;
     for (Field const& field : fields_) {
         if (!text.empty()) text += ", ";
-        text += field.name + ": " + field.type.to_string() + (field.nullable ? "?" : "");
+        text += field.name + ": " + field.type.to_string() + arrow::categories_text(field.type);
+        if (field.nullable) text += '?';
     }
     return text;
 }

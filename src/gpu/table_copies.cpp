@@ -166,7 +166,7 @@ GpuTable copy_to_gpu(Table const& table, int gpu) {
     std::vector<Field> fields = table.schema.fields();
     if (fields.empty() && !table.batches.empty()) fields = table.batches[0].schema.fields();
     for (RecordBatch const& batch : table.batches) {
-        if (!batch.schema.same_columns(Schema(fields))) {
+        if (!Schema(fields).holds(batch.schema)) {
             throw Error(ErrorCode::InvalidArgument,
                         "copy a table to the GPU: a batch has columns " + batch.schema.to_string() +
                             ", others have " + Schema(fields).to_string());

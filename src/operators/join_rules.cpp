@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/arrow_format.hpp"
+
 namespace mgi::operators {
 
 namespace {
@@ -15,9 +17,12 @@ void take_either(std::string const& what, std::vector<JoinedColumn>& columns, Fi
                  u32 left_key, Field const& right, u32 right_key) {
     for (JoinedColumn& column : columns) {
         if (!column.left || column.column != left_key) continue;
-        if (left.type != right.type) {
-            refuse(what, "key '" + right.name + "' is " + left.type.to_string() +
-                             " on the left and " + right.type.to_string() +
+        if (!left.type.holds(right.type)) {
+            auto const text = [](Type const& type) {
+                return type.to_string() + arrow::categories_text(type);
+            };
+            refuse(what, "key '" + right.name + "' is " + text(left.type) + " on the left and " +
+                             text(right.type) +
                              " on the right, and rows without a left partner would hold the "
                              "right's; cast one of them, or name the right's columns");
         }

@@ -116,8 +116,11 @@ void InputColumns::join_in(Schema const& joined, std::string const& where, bool 
         schema_ = joined;
         return;
     }
+    auto const fits = [&](Schema const& other) {
+        return other == schema_ && schema_.holds(other) && !knows_more(other, schema_);
+    };
     // As good as always.
-    if (joined == schema_ && !knows_more(joined, schema_)) return;
+    if (fits(joined)) return;
     Schema schema = joined;
     if (nulls_fit && joined.size() == schema_.size()) {
         std::vector<Field> own = schema_.fields();
@@ -129,8 +132,8 @@ void InputColumns::join_in(Schema const& joined, std::string const& where, bool 
         set_fields(std::move(own));
         schema = Schema(std::move(others));
     }
-    if (schema == schema_ && !knows_more(schema, schema_)) return;
-    if (!schema.same_columns(schema_)) {
+    if (fits(schema)) return;
+    if (!schema_.holds(schema)) {
         refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
                           schema_.to_string());
     }

@@ -30,7 +30,7 @@ std::int64_t nulls_in(Column const& column, std::int64_t rows) {
 
 void check_columns(ChannelImpl const& channel, RecordBatch const& batch) {
     Schema const& schema = channel.columns();
-    if (schema.same_columns(batch.schema)) return;
+    if (schema.holds(batch.schema)) return;
     throw Error(ErrorCode::InvalidArgument, channel.describe() + " carries (" + schema.to_string() +
                                                 "), the batch has (" + batch.schema.to_string() +
                                                 ")");

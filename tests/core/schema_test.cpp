@@ -98,10 +98,10 @@ TEST(Schema, RefusesImpossibleTypes) {
 
 TEST(Schema, SameColumnsLooksPastNullability) {
     Schema const a{{"k", int64()}, {"v", int32(), true}};
-    EXPECT_TRUE(a.same_columns({{"k", int64(), true}, {"v", int32()}}));
-    EXPECT_FALSE(a.same_columns({{"k", int64()}}));
-    EXPECT_FALSE(a.same_columns({{"k", int64()}, {"w", int32()}}));
-    EXPECT_FALSE(a.same_columns({{"k", int64()}, {"v", uint32()}}));
+    EXPECT_TRUE(a.holds({{"k", int64(), true}, {"v", int32()}}));
+    EXPECT_FALSE(a.holds({{"k", int64()}}));
+    EXPECT_FALSE(a.holds({{"k", int64()}, {"w", int32()}}));
+    EXPECT_FALSE(a.holds({{"k", int64()}, {"v", uint32()}}));
     EXPECT_NE(a, (Schema{{"k", int64()}, {"v", int32()}}));
 }
 

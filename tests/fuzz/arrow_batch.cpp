@@ -53,7 +53,7 @@ void check_export(RecordBatch const& batch, ForeignBatch const& from) {
     export_schema(batch, &schema);
     export_batch(batch, &array);
     RecordBatch const again = import_batch(&array, &schema);
-    require(again.rows == batch.rows && again.schema.same_columns(batch.schema),
+    require(again.rows == batch.rows && again.schema.holds(batch.schema),
             "an exported batch has its rows and columns");
     check_cells(again, from, 0);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import mgi
@@ -313,3 +314,52 @@ def test_two_processes(runner: Runner, how: str) -> None:
     out, err = (text.decode() for text in started.communicate(timeout=180))
     assert started.returncode == 0, err + out
     assert sorted(out.split()) == ["0", "1", "well", "well"]
+
+
+def enumerated(values: Iterable[str], categories: list[str]) -> Any:
+    """A table as Polars exports a column of an Enum."""
+    coded = pa.DictionaryArray.from_arrays(
+        pa.array([categories.index(value) for value in values], pa.uint8()), pa.array(categories)
+    )
+    told = "".join(f"{len(category)};{category}" for category in categories)
+    field = pa.field("s", coded.type, metadata={"_PL_ENUM_VALUES2": told})
+    schema = pa.schema([pa.field("k", pa.int64()), field])
+    return pa.table([pa.array(range(len(coded))), coded], schema)
+
+
+def test_an_enum_holds_no_other_enums_values() -> None:
+    one = enumerated(["a", "b"], ["a", "b"])
+    other = enumerated(["c", "b"], ["b", "c"])
+    plain = pa.table({"k": one["k"], "s": one["s"].cast(pa.string())})
+    expected = r"s: string of \[b, c\]\?, others have .*s: string of \[a, b\]"
+    with pytest.raises(mgi.Error, match=expected):
+        mgi.exchange([one, other], "k", endpoints=2)
+    with pytest.raises(mgi.Error, match=r"others have .*s: string of \[a, b\]"):
+        mgi.exchange([one, plain], "k", endpoints=2)
+    with pytest.raises(mgi.Error, match=r"string of \[a, b\] on the left and string of \[b, c\]"):
+        mgi.join(one, other, "s", how="full", endpoints=2)
+    assert rows_of(arrow(mgi.exchange([plain, one], "k", endpoints=2))) == rows_of([plain] * 2)
+    assert rows_of(arrow(mgi.exchange([one, one], "k", endpoints=2))) == rows_of([one] * 2)
+    joined = arrow(mgi.join(one, other, "s", endpoints=2))
+    assert [row["s"] for table in joined for row in table.to_pylist()] == ["b"]
+
+
+def test_a_channel_of_an_enum_takes_no_other_values(runtime: mgi.Runtime) -> None:
+    one = enumerated(["a", "b"], ["a", "b"])
+    other = enumerated(["c", "b"], ["b", "c"])
+    endpoint = runtime.create_endpoint("cpu")
+    channel = runtime.create_channel([endpoint], [endpoint], one.schema, mgi.Broadcast())
+    with pytest.raises(mgi.Error, match=r"carries .*of \[a, b\].*, the batch has .*of \[b, c\]"):
+        channel.send(other, source=endpoint)
+    assert channel.send(one, source=endpoint) == 2
+
+
+def test_an_enum_in_a_struct_holds_no_other_enums_values() -> None:
+    def nested(table: Any) -> Any:
+        struct = pa.StructArray.from_arrays([table["s"].chunk(0)], fields=[table.schema.field("s")])
+        return pa.table({"k": table["k"], "s": struct})
+
+    one, other = (nested(enumerated(*given)) for given in (("ab", ["a", "b"]), ("cb", ["b", "c"])))
+    with pytest.raises(mgi.Error, match="others have"):
+        mgi.exchange([one, other], "k", endpoints=2)
+    assert rows_of(arrow(mgi.exchange([one, one], "k", endpoints=2))) == rows_of([one] * 2)
