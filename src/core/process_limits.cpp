@@ -281,6 +281,13 @@ std::string too_many_files_text() {
     return text;
 }
 
+std::string locked_memory_text() {
+    auto const most = ProcessLimits().resource("Max locked memory");
+    if (!most) return {};
+    return "this process may lock " + bytes_text(*most) +
+           " of memory (ulimit -l), and NICs need what they read and write to be locked";
+}
+
 void allow_most_files() noexcept {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

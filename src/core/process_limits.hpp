@@ -62,6 +62,9 @@ std::string no_addresses_text(std::uint64_t bytes, int code);
 std::string no_thread_text(std::string const& why);
 /// Why a file cannot be opened where the process has too many: names the limit.
 std::string too_many_files_text();
+/// What to know where memory may have failed to be registered with a NIC: the limit of what the process may lock; empty
+/// where there is none.
+std::string locked_memory_text();
 /// Lets this process have as many files open as its hard limit allows.
 void allow_most_files() noexcept;
 
