@@ -24,8 +24,10 @@ from mgi.demo.errors import DemoError
 from mgi.demo.progress import Step
 
 TABLES = ("lineitem", "orders")
-#: Bytes of both Parquet files at scale factor 1, to foresee a full disk and to show progress.
-PARQUET_BYTES = 300e6
+#: All of TPC-H's.
+ALL_TABLES = (*TABLES, "customer", "part", "partsupp", "supplier", "nation", "region")
+#: Bytes of these Parquet files at scale factor 1, to foresee a full disk and to show progress.
+PARQUET_BYTES = {TABLES: 300e6, ALL_TABLES: 370e6}
 #: Bytes of memory that one scale factor certainly needs: the dealt rows, DuckDB's own copy
 #: of them, one result and the table it is compared with.
 MEMORY_BYTES = 5.5e9
@@ -61,14 +63,14 @@ def _round_down(value: float) -> str:
     return f"{int(value)}" if value >= 1 else f"{max(int(value * 100), 1) / 100:g}"
 
 
-def make(folder: Path, sf: str, step: Step) -> dict[str, Path]:
+def make(folder: Path, sf: str, step: Step, tables: tuple[str, ...] = TABLES) -> dict[str, Path]:
     """Returns the Parquet file of each table, generating them first where they are missing.
 
     They appear under ``folder/sf{SF}`` by one rename, so a folder that is there is whole.
     Two demos at once on one folder: the second waits for the first.
     """
     final = folder / f"sf{sf}"
-    files = {table: final / f"{table}.parquet" for table in TABLES}
+    files = {table: final / f"{table}.parquet" for table in tables}
     if _whole(files):
         step.detail = f"kept in {final}"
         return files
@@ -76,7 +78,7 @@ def make(folder: Path, sf: str, step: Step) -> dict[str, Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder / f".sf{sf}.lock", step):
             if not _whole(files):
-                _generate(folder, final, sf, step)
+                _generate(folder, final, sf, step, tables)
     except OSError as error:
         raise _disk_error(error, folder) from error
     return files
@@ -102,9 +104,9 @@ def _lock(path: Path, step: Step) -> Iterator[None]:
         yield
 
 
-def _generate(folder: Path, final: Path, sf: str, step: Step) -> None:
+def _generate(folder: Path, final: Path, sf: str, step: Step, tables: tuple[str, ...]) -> None:
     program = _find_generator()
-    expected = float(sf) * PARQUET_BYTES
+    expected = float(sf) * PARQUET_BYTES[tables]
     free = shutil.disk_usage(folder).free
     if free < expected * 1.1 + 10e6:
         raise DemoError(
@@ -116,11 +118,11 @@ def _generate(folder: Path, final: Path, sf: str, step: Step) -> None:
         shutil.rmtree(left_over, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(prefix=f".sf{sf}.part-", dir=folder))
     try:
-        _run_generator(program, partial, sf, expected, step)
-        if not _whole({table: partial / f"{table}.parquet" for table in TABLES}):
+        _run_generator(program, partial, sf, expected, step, tables)
+        if not _whole({table: partial / f"{table}.parquet" for table in tables}):
             raise DemoError(f"{program} ended well but left no readable tables in {partial}")
         partial.chmod(0o755)
-        if final.exists():  # damaged, else we would not be here
+        if final.exists():  # damaged, or of fewer tables, else we would not be here
             shutil.rmtree(final)
         partial.rename(final)
     finally:
@@ -141,8 +143,10 @@ def _find_generator() -> str:
     )
 
 
-def _run_generator(program: str, into: Path, sf: str, expected: float, step: Step) -> None:
-    command = [program, "parquet", f"--scale-factor={sf}", f"--tables={','.join(TABLES)}"]
+def _run_generator(
+    program: str, into: Path, sf: str, expected: float, step: Step, tables: tuple[str, ...]
+) -> None:
+    command = [program, "parquet", f"--scale-factor={sf}", f"--tables={','.join(tables)}"]
     command += [f"--output-dir={into}", "--no-progress"]
     with tempfile.TemporaryFile("w+") as log:
         try:
