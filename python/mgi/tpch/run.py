@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,7 @@ class Report:
     endpoints: int
     processes: int
     devices: list[str]
+    """Of the first process."""
     memory_rate: float
     """Bytes a second that this process' cores read."""
 
@@ -87,8 +89,10 @@ def run(options: Options) -> int:
         nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
         progress = Progress(None if leads else nowhere)
         try:
+            _check_packages()
             if leads:
                 data.check_memory(options.scale)
+                _check_places(options)
             report = _run(options, job, progress)
         except DemoError as error:
             raise mgi.Error(progress.plain(str(error))) from error
@@ -109,6 +113,26 @@ def run(options: Options) -> int:
         for difference in outcome.verdict.differences:
             print(f"  {progress.plain(difference)}", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _check_packages() -> None:
+    missing = [name for name in ("duckdb", "numpy", "polars", "pyarrow") if find_spec(name) is None]
+    if missing:
+        words = " ".join(missing)
+        raise DemoError(
+            f"needs Python packages that are missing: run '{sys.executable} -m pip install {words}'"
+        )
+
+
+def _check_places(options: Options) -> None:
+    """Finds out now, rather than after all the work, that a file could not be written."""
+    for file in (options.json, options.html):
+        if file is None:
+            continue
+        if file.is_dir():
+            raise DemoError(f"{file} is a folder: name a file in it")
+        if not os.access(file.resolve().parent, os.W_OK):
+            raise DemoError(f"cannot write {file}: its folder is not there, or not writable")
 
 
 def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
@@ -143,7 +167,7 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
         for outcome in outcomes:
             touched = sum(step.bytes for step in _reads(outcome.plan))
             outcome.floor = (touched + outcome.moved) / rate
-        devices = sorted({endpoint.device for endpoint in cluster.endpoints})
+        devices = sorted({cluster.endpoints[place].device for place in cluster.own})
         return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rate)
 
 

@@ -36,24 +36,20 @@ def plan(t: Tables) -> Frame:
     offers = (
         t.read("partsupp", "ps_partkey", "ps_suppkey", "ps_supplycost")
         .join(part, [("ps_partkey", "p_partkey")], right=["p_mfgr"])
-        .join(supplier.select("s_suppkey"), [("ps_suppkey", "s_suppkey")], how="semi")
+        .join(
+            supplier,
+            [("ps_suppkey", "s_suppkey")],
+            left=["ps_partkey", "ps_supplycost", "p_mfgr"],
+            right=["s_acctbal", "s_name", "n_name", "s_address", "s_phone", "s_comment"],
+        )
     )
     least = offers.group_by("ps_partkey", ps_supplycost=("min", "ps_supplycost"))
     return (
         offers.join(least, ["ps_partkey", "ps_supplycost"], how="semi")
-        .join(
-            supplier,
-            [("ps_suppkey", "s_suppkey")],
-            left=["ps_partkey", "p_mfgr"],
-            right=["s_acctbal", "s_name", "n_name", "s_address", "s_phone", "s_comment"],
-        )
         .select(
-            "s_acctbal", "s_name", "n_name", "p_mfgr", "s_address", "s_phone", "s_comment",
-            p_partkey="ps_partkey",
-        )
-        .select(
-            "s_acctbal", "s_name", "n_name", "p_partkey", "p_mfgr", "s_address", "s_phone",
-            "s_comment",
+            "s_acctbal", "s_name", "n_name",
+            p_partkey="ps_partkey", p_mfgr="p_mfgr", s_address="s_address", s_phone="s_phone",
+            s_comment="s_comment",
         )
         .sort(("s_acctbal", "desc"), "n_name", "s_name", "p_partkey", limit=100)
     )  # fmt: skip

@@ -49,23 +49,23 @@ def plan(t: Tables) -> Frame:
         )
         .where(col("l_shipdate").is_between(date(1995, 1, 1), date(1996, 12, 31)))
         .select(
-            "l_orderkey", "l_suppkey",
-            l_year=col("l_shipdate").dt.year(),
+            "l_orderkey", "l_suppkey", "l_shipdate",
             volume=fixed("l_extendedprice") * (1 - fixed("l_discount")),
         )
         .join(
             supplier,
             [("l_suppkey", "s_suppkey")],
-            left=["l_orderkey", "l_year", "volume"],
+            left=["l_orderkey", "l_shipdate", "volume"],
             right=["supp_nation"],
         )
         .join(
             orders,
             [("l_orderkey", "o_orderkey")],
-            left=["supp_nation", "l_year", "volume"],
+            left=["supp_nation", "l_shipdate", "volume"],
             right=["cust_nation"],
         )
         .where(col("supp_nation") != col("cust_nation"))
+        .select("supp_nation", "cust_nation", "volume", l_year=col("l_shipdate").dt.year())
         .group_by("supp_nation", "cust_nation", "l_year", few=True, revenue=("sum", "volume"))
         .sort("supp_nation", "cust_nation", "l_year")
     )  # fmt: skip

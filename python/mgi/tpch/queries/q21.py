@@ -38,15 +38,18 @@ def plan(t: Tables) -> Frame:
         .join(supplier, [("l_suppkey", "s_suppkey")], left=["l_orderkey"], right=["s_name"])
         .join(orders.select("o_orderkey"), [("l_orderkey", "o_orderkey")], how="semi")
     )
+    # The least and the greatest supplier differ where there are several.
     alone = (
-        lines.select("l_orderkey", "l_suppkey", late=when(late).then(col("l_suppkey")))
-        .join(waiting.select("l_orderkey"), "l_orderkey", how="semi")
+        lines.join(waiting.select("l_orderkey"), "l_orderkey", how="semi")
+        .select("l_orderkey", "l_suppkey", late=when(late).then(col("l_suppkey")))
         .group_by(
             "l_orderkey",
-            suppliers=("count_distinct", "l_suppkey"),
-            late=("count_distinct", "late"),
+            least=("min", "l_suppkey"),
+            most=("max", "l_suppkey"),
+            least_late=("min", "late"),
+            most_late=("max", "late"),
         )
-        .where(col("suppliers") > 1, col("late") == 1)
+        .where(col("least") != col("most"), col("least_late") == col("most_late"))
         .select("l_orderkey")
     )
     return (
