@@ -31,10 +31,12 @@ def plan(t: Tables) -> Frame:
         how="semi",
         left=["o_orderkey", "o_orderdate", "o_shippriority"],
     )
+    price = fixed("l_extendedprice") * (1 - fixed("l_discount"))
     return (
         lines.where(col("l_shipdate") > day)
-        .select("l_orderkey", price=fixed("l_extendedprice") * (1 - fixed("l_discount")))
+        .select("l_orderkey", "l_extendedprice", "l_discount")
         .join(open_orders, [("l_orderkey", "o_orderkey")], right=["o_orderdate", "o_shippriority"])
+        .select("l_orderkey", "o_orderdate", "o_shippriority", price=price)
         .group_by("l_orderkey", "o_orderdate", "o_shippriority", revenue=("sum", "price"))
         .select("l_orderkey", "revenue", "o_orderdate", "o_shippriority")
         .sort(("revenue", "desc"), "o_orderdate", limit=10)

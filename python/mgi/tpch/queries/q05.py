@@ -39,19 +39,19 @@ def plan(t: Tables) -> Frame:
     price = fixed("l_extendedprice") * (1 - fixed("l_discount"))
     return (
         t.read("lineitem", "l_orderkey", "l_suppkey", "l_extendedprice", "l_discount")
-        .select("l_orderkey", "l_suppkey", price=price)
         .join(
             orders,
             [("l_orderkey", "o_orderkey")],
-            left=["l_suppkey", "price"],
+            left=["l_suppkey", "l_extendedprice", "l_discount"],
             right=["c_nationkey"],
         )
         .join(
             supplier,
             [("l_suppkey", "s_suppkey"), ("c_nationkey", "s_nationkey")],
-            left=["price"],
+            left=["l_extendedprice", "l_discount"],
             right=["n_name"],
         )
+        .select("n_name", price=price)
         .group_by("n_name", few=True, revenue=("sum", "price"))
         .sort(("revenue", "desc"))
     )
