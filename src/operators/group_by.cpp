@@ -95,7 +95,8 @@ private:
         }
         u64 const first = (u64{group.block} << 32) / group.blocks;
         u64 const last = (u64{group.block + 1} << 32) / group.blocks;
-        Folder merged(plan_, false, run_.budget());
+        // The tables give their groups in the order of hashes.
+        Folder merged(plan_, false, run_.budget(), Slots::Scattered);
         u32 const key_words = plan_.layout().key_words;
         std::vector<u64> words(u64{kVector} * key_words);
         u32 hashes[kVector];

@@ -26,8 +26,8 @@ private:
 class Folder {
 public:
     // See GroupTable.
-    Folder(GroupByPlan const& plan, bool own_texts, Budget& budget)
-        : plan_(plan), table_(plan.layout(), own_texts, budget) {}
+    Folder(GroupByPlan const& plan, bool own_texts, Budget& budget, Slots slots = Slots::InOrder)
+        : plan_(plan), table_(plan.layout(), own_texts, budget, slots) {}
 
     // Rows as the raw channel carries them; `columns` is moved past them. Throws NarrowOverflow.
     void fold_raw(ColumnView* columns, u32 rows) {

@@ -21,7 +21,7 @@ GROUP BY s_name ORDER BY numwait DESC, s_name LIMIT 100
 
 
 def plan(t: Tables) -> Frame:
-    """Late lines of the nation's suppliers; of their orders, how many suppliers (late ones)."""
+    """Late lines of the nation's suppliers; of all lines of their orders, whose they are."""
     nation = t.read("nation", "n_nationkey", "n_name").where(col("n_name") == "SAUDI ARABIA")
     supplier = t.read("supplier", "s_suppkey", "s_name", "s_nationkey").join(
         nation.select("n_nationkey"),
