@@ -147,7 +147,8 @@ class Frame:
         """MGI's group-by; ``total=("sum", "price")`` and the like.
 
         Without keys all rows are one group. With `few` groups each endpoint folds its own rows
-        first, so that next to nothing moves.
+        first, so that next to nothing moves, and adds decimals up in 128 bits; those of many groups
+        are added up in 64, and MGI raises an error where one does not fit.
         """
         source, scales = self, {key: self.scales[key] for key in keys if key in self.scales}
         for name, (function, column) in aggregates.items():
@@ -167,12 +168,6 @@ class Frame:
                 scales,
             )
             wanted = [(_MERGED[how], name, name) for how, _, name in wanted]
-        else:
-            # Sums may need more than 64 bits: MGI adds decimals up in 128.
-            wide = {column for how, column, _ in wanted if how == "sum"} & set(self.scales)
-            source = source.local(
-                lambda part: part.with_columns(pl.col(name).cast(_WIDE) for name in wide)
-            )
         rows = source.rows()
         result = self.cluster.run(
             Step("group_by", ", ".join(keys) or "all rows", [rows.step]),

@@ -1,4 +1,4 @@
-"""TPC-H's queries, a file each: what it asks in SQL, and the plan that DuckDB makes of it."""
+"""TPC-H's queries, a file each: what it asks in SQL, and a physical plan for it."""
 
 from __future__ import annotations
 
