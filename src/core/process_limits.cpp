@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -201,6 +203,20 @@ std::optional<double> ProcessLimits::cpu_quota() const {
         if (cores > 0 && (!least || cores < *least)) least = cores;
     }
     return least;
+}
+
+ProcessLimit usable_memory() {
+    using Clock = std::chrono::steady_clock;
+    static std::mutex mutex;
+    static std::optional<ProcessLimit> known;
+    static Clock::time_point read_at;
+    std::lock_guard const lock(mutex);
+    Clock::time_point const now = Clock::now();
+    if (!known || now - read_at > std::chrono::seconds(1)) {
+        known = ProcessLimits().memory();
+        read_at = now;
+    }
+    return *known;
 }
 
 std::vector<int> allowed_cores() {

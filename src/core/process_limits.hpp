@@ -48,6 +48,9 @@ private:
     std::filesystem::path root_;
 };
 
+/// ProcessLimits::memory of this process, read again after a second: each runtime asks, and the files take half of the time in
+/// which one is made. Thread-safe.
+ProcessLimit usable_memory();
 /// Cores that this process may run on, ascending; at least one.
 std::vector<int> allowed_cores();
 /// As many threads as it makes sense to have compute at a time: the allowed cores, or the quota of their time, rounded up.

@@ -13,16 +13,14 @@ constexpr u64 kNearBytes = u64{256} << 10;
 constexpr u64 kFewRows = u64{1} << 16;
 constexpr u64 kMuchBytes = u64{1} << 30;
 constexpr u64 kMostGroups = u64{1} << 31;
-// 2^32 by the golden ratio: neighbours come far apart.
-constexpr u32 kScatter = 0x9E3779B9;
 
 }  // namespace
 
-GroupTable::GroupTable(GroupLayout layout, bool own_texts, Budget& budget, Slots slots)
+GroupTable::GroupTable(GroupLayout layout, bool own_texts, Budget& budget, u32 scatter)
     : layout_(std::move(layout)),
       row_bytes_(layout_.row_bytes()),
       own_texts_(own_texts),
-      scatter_(slots == Slots::Scattered ? kScatter : 1),
+      scatter_(scatter),
       charge_(budget) {
     state_words_.resize(layout_.states.size() / sizeof(u64));
     if (!state_words_.empty()) {
@@ -39,10 +37,12 @@ void GroupTable::clear() {
 
 void GroupTable::find_or_insert(u64 const* words, u32 const* hashes, u32 count, char** rows) {
     reserve(count);
+    u32 scattered[kVector];
+    for (u32 i = 0; i < count; ++i) scattered[i] = hashes[i] * scatter_;
     switch (layout_.text_words.empty() ? layout_.key_words : 0) {
-        case 1: return find_runs<1>(words, hashes, count, rows);
-        case 2: return find_runs<2>(words, hashes, count, rows);
-        default: return find<0>(words, hashes, count, rows);
+        case 1: return find_runs<1>(words, scattered, count, rows);
+        case 2: return find_runs<2>(words, scattered, count, rows);
+        default: return find<0>(words, scattered, count, rows);
     }
 }
 
@@ -109,7 +109,7 @@ void GroupTable::find_some(u64 const* words, u32 const* hashes, u32 count, char*
         look_near<Words>(words, hashes, count, rows, lookups);
     } else {
         for (u32 i = 0; i < count; ++i) {
-            lookups.at[i] = slot_of(hashes[i]);
+            lookups.at[i] = hashes[i] >> shift_;
             lookups.open[i] = lookups.check[i] = u16(i);
             __builtin_prefetch(slots_.as<u64>() + lookups.at[i]);
         }
@@ -134,7 +134,7 @@ void GroupTable::look_near(u64 const* words, u32 const* hashes, u32 count, char*
     u64 const row_bytes = row_bytes_;
     u32 open = 0;
     for (u32 i = 0; i < count; ++i) {
-        u32 const at = slot_of(hashes[i]);
+        u32 const at = hashes[i] >> shift_;
         u64 const slot = slots[at];
         // Of an empty slot any row does: its key is not compared alone.
         rows[i] = base + u64{u32(slot) - (slot == 0 ? 0 : 1)} * row_bytes;
@@ -190,7 +190,7 @@ void GroupTable::settle(u64 const* words, u32 stride, u32 const* hashes, char** 
 char* GroupTable::find_slowly(u64 const* words, u32 hash) {
     u64* const slots = slots_.as<u64>();
     u32 const mask = u32((u64{1} << (32 - shift_)) - 1);
-    for (u32 at = slot_of(hash);; at = (at + 1) & mask) {
+    for (u32 at = hash >> shift_;; at = (at + 1) & mask) {
         u64 const slot = slots[at];
         if (slot == 0) {
             slots[at] = u64{hash} << 32 | (size_ + 1);
@@ -260,7 +260,7 @@ void GroupTable::grow_slots(u32 shift) {
             count += from[i] != 0 ? 1 : 0;
         }
         for (u32 i = 0; i < count; ++i) {
-            u32 at = (u32(used[i] >> 32) * scatter_) >> shift;
+            u32 at = u32(used[i] >> 32) >> shift;
             while (to[at] != 0) at = (at + 1) & mask;
             to[at] = used[i];
         }

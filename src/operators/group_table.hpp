@@ -18,18 +18,18 @@ struct GroupLayout {
     [[nodiscard]] u32 row_bytes() const { return key_words * 8 + static_cast<u32>(states.size()); }
 };
 
-// Where a hash's slot is: by its upper bits, so that a range of hashes lies together; or by bits of all of it, for groups
-// that come in the order of their hashes or from a range of them, which would crowd the slots of that range.
-enum class Slots : u8 { InOrder, Scattered };
-
 // Groups by key. A slot holds 32 bits of the hash, which also say where it belongs, and the number of
-// a row: 8 slots a cache line, and growing moves them without a look at the keys. Lookups come in
-// vectors, so that the misses of a vector overlap. Not thread-safe.
+// a row: 8 slots a cache line, and growing moves them in order, without a look at the keys. Lookups
+// come in vectors, so that the misses of a vector overlap. Not thread-safe.
+//
+// Rows that come in the order of their hashes, as another table's groups do, would crowd the slots of a table that grows
+// meanwhile. So slots go by the hash times an odd number, `scatter`, which is another one for each call and for each table
+// that is filled out of others: the *scattered* hash, which no two hashes share.
 class GroupTable {
 public:
     // `own_texts`: characters of keys are copied in; otherwise they outlive the table anyhow. What the
     // table takes counts against `budget`.
-    GroupTable(GroupLayout layout, bool own_texts, Budget& budget, Slots slots = Slots::InOrder);
+    GroupTable(GroupLayout layout, bool own_texts, Budget& budget, u32 scatter = 1);
 
     // The row of each key, in `rows`, for up to kVector keys; new ones get the layout's states. Rows stay where they are
     // until the next call. Throws Error(OutOfMemory).
@@ -43,7 +43,8 @@ public:
     // Forgets the groups, keeps the memory.
     void clear();
 
-    // Calls `visit(hash, row)` for the groups with a hash in [first, last), 0 <= first <= last <= 2^32; of slots in order.
+    // Calls `visit(scattered, row)` for the groups with a scattered hash in [first, last), 0 <= first <= last <= 2^32, in
+    // about their order.
     template <class Visit>
     void visit_range(u64 first, u64 last, Visit&& visit) const {
         if (size_ == 0 || first >= last) return;
@@ -81,17 +82,16 @@ private:
     char* find_slowly(u64 const* words, u32 hash);
     void reserve(u32 more);
     void grow_slots(u32 shift);
-    [[nodiscard]] u32 slot_of(u32 hash) const { return (hash * scatter_) >> shift_; }
     void grow_rows(u64 rows);
 
     GroupLayout const layout_;
     u32 const row_bytes_;
     bool const own_texts_;
-    u32 const scatter_;             // odd: no two hashes become one
+    u32 const scatter_;
     std::vector<u64> state_words_;  // of a new group
     Charge charge_;
-    u32 shift_ = kFirstShift;  // there are 2^(32 - shift_) slots
-    Buffer slots_;             // hash << 32 | row + 1; 0: empty
+    u32 shift_ = kFirstShift;  // slot of a scattered hash: its upper 32 - shift_ bits
+    Buffer slots_;             // scattered hash << 32 | row + 1; 0: empty
     Buffer rows_;
     u64 row_room_ = 0;
     u32 size_ = 0;

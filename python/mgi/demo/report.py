@@ -220,8 +220,8 @@ def _reproduce(report: Report) -> str:
     code = escape("\n".join(line for line in commands if line))
     return (
         f"<p>{lead}</p><pre>{code}</pre>"
-        "<p>Whole queries are next: <code>.venv/bin/mgi tpch --html tpch.html</code> runs TPC-H's over "
-        "the same endpoints, beside DuckDB (docs/tpch.md).</p>"
+        "<p>Whole queries are next: <code>.venv/bin/mgi tpch --html tpch.html</code> runs TPC-H's "
+        "over endpoints, beside DuckDB (docs/tpch.md).</p>"
         '<p class="note">The tables come from tpchgen-cli and depend on the scale factor only; '
         "how they are dealt out depends on the seed, the number of endpoints and nothing "
         "else.</p>"

@@ -11,8 +11,9 @@ SCALE = 2
 class Fixed:
     """An expression whose value is a whole number of ``10 ** -scale``.
 
-    TPC-H's decimals have at most 15 digits, so their products fit 64 bits, where a general decimal
-    takes 128. Polars would round a product to its factors' scale.
+    TPC-H's values are so small that their products fit 64 bits (a line's price is below 1.1e5, with
+    six digits behind the point 1.1e11), where a general decimal takes 128. Polars would round a
+    product to its factors' scale.
     """
 
     __slots__ = ("expr", "scale")

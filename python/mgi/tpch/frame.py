@@ -40,6 +40,8 @@ class Cluster:
     """The endpoints of this process."""
     options: dict[str, Any]
     """Of every call of MGI."""
+    meet: Callable[[], None] = lambda: None
+    """Waits until all processes call it."""
     steps: list[Step] = dataclasses.field(default_factory=list)
     """In the order in which they ran."""
 

@@ -88,7 +88,7 @@ def _table(report: Report) -> str:
         '<p class="note">Times are medians of runs by turns, from the call to the whole result as '
         "one Arrow table, of tables in memory; DuckDB reads its own in-memory tables with the same "
         "cores. The floor is the bytes of all columns that the query names, and of all that "
-        "channels carried, by the rate at which all cores read memory "
+        "channels carried, by the rate at which cores read memory, of the first process "
         f"({units.gbps(report.memory_rate / 1e9)}).</p>"
     )
     return (

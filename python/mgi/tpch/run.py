@@ -9,28 +9,33 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+import duckdb
+import polars as pl
 
 import mgi
 from mgi import _mgi
 from mgi.demo import data, units
 from mgi.demo.errors import DemoError
 from mgi.demo.progress import Progress
+from mgi.demo.truth import Truth
 from mgi.demo.verify import Verdict
+from mgi.tpch import answer, own_cores, page, table
+from mgi.tpch.frame import Cluster, Step
 from mgi.tpch.options import Options
 from mgi.tpch.queries import query
+from mgi.tpch.tables import Tables
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
-
-    from mgi.tpch.frame import Cluster, Step
-    from mgi.tpch.tables import Tables
 
 #: Seconds for which processes wait for each other: one of them runs DuckDB meanwhile.
 PATIENCE = 600.0
+#: Bytes of memory that one scale factor needs in the first process: all columns of all queries,
+#: DuckDB's own tables, and what a query makes of them.
+MEMORY_BYTES = 3e9
 
 
 @dataclasses.dataclass
@@ -81,32 +86,35 @@ class Report:
 def run(options: Options) -> int:
     """Returns the exit status: 0, or 1 where a result is not DuckDB's."""
     job = mgi.job()
-    # Polars asks once, when it is imported.
-    share = max(1, _mgi.usable_cores() // job.local_size)
-    os.environ.setdefault("POLARS_MAX_THREADS", str(share))
     leads = job.rank == 0
     with contextlib.ExitStack() as stack:
         nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
         progress = Progress(None if leads else nowhere)
         try:
-            _check_packages()
+            # Now, rather than after all the work, that a file cannot be written.
+            files = [
+                _opened(stack, file if leads else None) for file in (options.json, options.html)
+            ]
             if leads:
-                data.check_memory(options.scale)
-                _check_places(options)
+                data.check_memory(options.scale, MEMORY_BYTES)
             report = _run(options, job, progress)
         except DemoError as error:
             raise mgi.Error(progress.plain(str(error))) from error
-    if report is None:
-        return 0
-    from mgi.tpch import page, table
-
-    for line in table.lines(report):
-        progress.line(line)
-    if options.json is not None:
-        options.json.write_text(json.dumps(table.figures(report), indent=1) + "\n")
-    if options.html is not None:
-        options.html.write_text(page.page(report), encoding="utf-8")
-        progress.line(f"The page: {options.html.resolve()}")
+        except MemoryError as error:
+            raise mgi.OutOfMemory(
+                f"no memory for scale factor {options.sf}: try a smaller --sf ({error})"
+            ) from error
+        except (duckdb.Error, pl.exceptions.PolarsError) as error:
+            raise mgi.Error(f"{type(error).__name__}: {error}") from error
+        if report is None:
+            return 0
+        for line in table.lines(report):
+            progress.line(line)
+        texts = (json.dumps(table.figures(report), indent=1) + "\n", page.page(report))
+        for file, text in zip(files, texts, strict=True):
+            if file is not None:
+                file.write(text)
+                progress.line(f"Written: {Path(file.name).resolve()}")
     wrong = [outcome for outcome in report.outcomes if not outcome.verdict.ok]
     for outcome in wrong:
         print(f"Q{outcome.number} differs from DuckDB:", file=sys.stderr)
@@ -115,29 +123,47 @@ def run(options: Options) -> int:
     return 1 if wrong else 0
 
 
-def _check_packages() -> None:
-    missing = [name for name in ("duckdb", "numpy", "polars", "pyarrow") if find_spec(name) is None]
-    if missing:
-        words = " ".join(missing)
-        raise DemoError(
-            f"needs Python packages that are missing: run '{sys.executable} -m pip install {words}'"
-        )
+def _opened(stack: contextlib.ExitStack, path: Path | None) -> TextIO | None:
+    return None if path is None else stack.enter_context(path.open("w", encoding="utf-8"))
 
 
-def _check_places(options: Options) -> None:
-    """Finds out now, rather than after all the work, that a file could not be written."""
-    for file in (options.json, options.html):
-        if file is None:
-            continue
-        if file.is_dir():
-            raise DemoError(f"{file} is a folder: name a file in it")
-        if not os.access(file.resolve().parent, os.W_OK):
-            raise DemoError(f"cannot write {file}: its folder is not there, or not writable")
+@dataclasses.dataclass
+class _Rival:
+    """DuckDB, beside the first process, with all cores of its server."""
+
+    timed: Truth
+    """Tables of its own, in memory."""
+    truth: Truth
+    """The files, which MGI's tables were read from by others' hands."""
+
+    @classmethod
+    def of(cls, files: dict[str, Path]) -> _Rival:
+        """Loads the tables."""
+        with _all_cores():
+            cores = _mgi.usable_cores()
+            return cls(Truth(files, True, cores), Truth(files, False, cores))
+
+    def seconds(self, sql: str) -> float:
+        """What a query takes, its result as Arrow."""
+        with _all_cores():
+            started = time.perf_counter()
+            self.timed.answer(sql)
+            return time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def _all_cores() -> Iterator[None]:
+    """The server's, of which a launcher may have given this process a share."""
+    share = os.sched_getaffinity(0)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, share)
 
 
 def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
-    from mgi.tpch.tables import Tables
-
     leads = job.rank == 0
     many = f", {job.size} processes" if job.size > 1 else ""
     progress.line(f"TPC-H on MGI: scale factor {options.sf}{many}")
@@ -146,13 +172,13 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
     rival = None
     if leads:
         with progress.step("DuckDB loads its own tables"):
-            rival = _duckdb(files)
+            rival = _Rival.of(files)
     with _cluster(options, job) as cluster:
-        tables = Tables(cluster, files)
+        tables = Tables(cluster, files, options.scale)
         outcomes = []
         for number in options.queries:
             with progress.step(f"Q{number}") as step:
-                outcome = _query(number, options.repeat, cluster, tables, rival, files)
+                outcome = _query(number, options, tables, rival)
                 if outcome is None:
                     continue
                 step.failed = not outcome.verdict.ok
@@ -173,105 +199,78 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
 
 @contextlib.contextmanager
 def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
-    """Endpoints of all processes, of which each has as many but for one."""
-    from mgi.tpch.frame import Cluster
-
-    cores = _mgi.usable_cores()
-    count = options.endpoints or max(cores, job.size)
-    if count < job.size:
+    """Endpoints of all processes: one for each core of each, or as many as were asked for."""
+    count = options.endpoints
+    if count is not None and count < job.size:
         raise mgi.InvalidArgument(
             f"{job.size} processes share {count} endpoints: give --endpoints {job.size} or more"
         )
-    first, end = (count * (job.rank + i) // job.size for i in (0, 1))
-    own = range(first, end)
+    mine = own_cores()
+    if count is not None:
+        first, end = (count * (job.rank + i) // job.size for i in (0, 1))
+        mine = end - first
     how: dict[str, Any] = {"patience": PATIENCE}
     if job.size == 1:
         with mgi.Runtime.local() as runtime:
-            endpoints = [runtime.create_endpoint("cpu") for _ in own]
-            yield Cluster(runtime, endpoints, own, how)
+            endpoints = [runtime.create_endpoint("cpu") for _ in range(mine)]
+            yield Cluster(runtime, endpoints, range(mine), how)
         return
-    how["groups"] = max(1, cores * job.size // (count * job.local_size))
+    how["groups"] = max(1, own_cores() // mine)
     with mgi.Runtime.connect(name="mgi tpch", timeout=PATIENCE) as runtime:
-        endpoints = runtime.gather_endpoints([runtime.create_endpoint("cpu") for _ in own])
-        yield Cluster(runtime, endpoints, own, how)
+        own = [runtime.create_endpoint("cpu") for _ in range(mine)]
+        endpoints = runtime.gather_endpoints(own)
+        first = next(i for i, one in enumerate(endpoints) if one.device != "elsewhere")
+
+        def meet() -> None:
+            runtime.gather_endpoints(own)
+
+        yield Cluster(runtime, endpoints, range(first, first + mine), how, meet)
 
 
-def _query(
-    number: int,
-    repeat: int,
-    cluster: Cluster,
-    tables: Tables,
-    rival: duckdb.DuckDBPyConnection | None,
-    files: dict[str, Path],
-) -> Outcome | None:
-    """Runs it once to load its columns, then by turns with DuckDB."""
-    from mgi.tpch import answer
-
-    asked = query(number)
+def _query(number: int, options: Options, tables: Tables, rival: _Rival | None) -> Outcome | None:
+    """Runs it once to load its columns, then by turns with DuckDB; the last result is verified."""
+    asked, cluster = query(number), tables.cluster
+    sql = asked.SQL.replace("{sf}", options.sf)
     seconds: list[float] = []
     duckdb_seconds: list[float] = []
     result: pa.Table | None = None
-    for turn in range(repeat + 1):
+    for _ in range(options.repeat + 1):
+        cluster.meet()  # the others wait while one runs DuckDB
         cluster.steps.clear()
         started = time.perf_counter()
         result = answer.collect(asked.plan(tables))
-        if turn > 0:
-            seconds.append(time.perf_counter() - started)
-        if turn > 0 and rival is not None:
-            started = time.perf_counter()
-            rival.sql(asked.SQL).to_arrow_table()
-            duckdb_seconds.append(time.perf_counter() - started)
+        seconds.append(time.perf_counter() - started)
+        if rival is not None:
+            duckdb_seconds.append(rival.seconds(sql))
     if rival is None or result is None:
         return None
-    # From the files, which MGI's tables were read from by others' hands.
-    verdict = answer.compare(result, _truth(files).sql(asked.SQL).to_arrow_table(), asked.SQL)
+    verdict = answer.compare(result, rival.truth.answer(sql), sql)
     steps = list(cluster.steps)
-    return Outcome(number, seconds, duckdb_seconds, steps, steps[-1], 0.0, verdict)
+    return Outcome(number, seconds[1:], duckdb_seconds[1:], steps, steps[-1], 0.0, verdict)
 
 
-def _reads(step: Step) -> Iterator[Step]:
-    """The tables below a step."""
-    if step.kind == "read":
-        yield step
-    for source in step.inputs:
-        yield from _reads(source)
-
-
-def _duckdb(files: dict[str, Path]) -> duckdb.DuckDBPyConnection:
-    """All its tables in memory, in its own format, with all cores."""
-    import duckdb
-
-    connection = duckdb.connect(config={"threads": _mgi.usable_cores()})
-    connection.execute("SET enable_progress_bar = false")
-    for name, path in files.items():
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {_parquet(path)}")
-    return connection
-
-
-def _truth(files: dict[str, Path]) -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(config={"threads": _mgi.usable_cores()})
-    for name, path in files.items():
-        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {_parquet(path)}")
-    return connection
-
-
-def _parquet(path: Path) -> str:
-    literal = str(path).replace("'", "''")
-    return f"read_parquet('{literal}')"
+def _reads(plan: Step) -> list[Step]:
+    """The tables below a step, each once."""
+    found: dict[int, Step] = {}
+    todo = [plan]
+    while todo:
+        step = todo.pop()
+        if step.kind == "read":
+            found[id(step)] = step
+        todo += step.inputs
+    return list(found.values())
 
 
 def memory_rate() -> float:
-    """Bytes a second that all cores read together, in the best of a few turns."""
+    """Bytes a second that this process' cores read together, in the best of a few turns."""
     from concurrent.futures import ThreadPoolExecutor
 
     import numpy as np
 
-    cores = _mgi.usable_cores()
-    words = [np.ones(1 << 23) for _ in range(cores)]
-    best = 0.0
+    cores = own_cores()
     with ThreadPoolExecutor(cores) as pool:
+        words = list(pool.map(np.ones, [1 << 22] * cores))  # each in the memory of who reads it
+        best = 0.0
         for _ in range(5):
             started = time.perf_counter()
             list(pool.map(np.max, words))

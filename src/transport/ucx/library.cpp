@@ -84,10 +84,8 @@ void Library::check(ucs_status_t status, std::string const& what) const {
     if (status == UCS_OK) return;
     std::string text = what + ": " + ucs_status_string(status) +
                        "; look at UCX's settings (UCX_...), or set MGI_WIRES=tcp";
-    bool const of_memory = status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR;
-    if (std::string const limit = of_memory ? locked_memory_text() : ""; !limit.empty()) {
-        text += "; " + limit;
-    }
+    std::string const limit = status == UCS_ERR_NO_MEMORY ? locked_memory_text() : "";
+    if (!limit.empty()) text += "; " + limit;
     throw Error(ErrorCode::Refused, text);
 }
 

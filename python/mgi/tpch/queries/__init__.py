@@ -17,5 +17,6 @@ def numbers() -> tuple[int, ...]:
 
 
 def query(number: int) -> ModuleType:
-    """A query's module, with `SQL` and `plan(tables)`."""
+    """A query's module, with `SQL`, in which ``{sf}`` stands for the scale factor, and
+    `plan(tables)`."""
     return importlib.import_module(f"mgi.tpch.queries.q{number:02}")

@@ -11,7 +11,7 @@ SELECT ps_partkey, sum(ps_supplycost * ps_availqty) AS value FROM partsupp, supp
 WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY'
 GROUP BY ps_partkey
 HAVING sum(ps_supplycost * ps_availqty) > (
-    SELECT sum(ps_supplycost * ps_availqty) * 0.0001 FROM partsupp, supplier, nation
+    SELECT sum(ps_supplycost * ps_availqty) * (0.0001 / {sf}) FROM partsupp, supplier, nation
     WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY')
 ORDER BY value DESC
 """
@@ -39,7 +39,7 @@ def plan(t: Tables) -> Frame:
     )
     return (
         parts.with_scalar(parts.group_by(total=("sum", "value")))
-        .where(fixed("value") * 10_000 > fixed("total"))
+        .where(fixed("value").to_float() > fixed("total").to_float() * (0.0001 / t.sf))
         .select("ps_partkey", "value")
         .sort(("value", "desc"))
     )
