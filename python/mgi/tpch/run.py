@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -91,11 +91,10 @@ def run(options: Options) -> int:
         nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
         progress = Progress(None if leads else nowhere)
         try:
-            # Now, rather than after all the work, that a file cannot be written.
-            files = [
-                _opened(stack, file if leads else None) for file in (options.json, options.html)
-            ]
             if leads:
+                # Now, rather than after all the work, that a file cannot be written.
+                for file in filter(None, (options.json, options.html)):
+                    file.open("a").close()
                 data.check_memory(options.scale, MEMORY_BYTES)
             report = _run(options, job, progress)
         except DemoError as error:
@@ -110,11 +109,11 @@ def run(options: Options) -> int:
             return 0
         for line in table.lines(report):
             progress.line(line)
-        texts = (json.dumps(table.figures(report), indent=1) + "\n", page.page(report))
-        for file, text in zip(files, texts, strict=True):
-            if file is not None:
-                file.write(text)
-                progress.line(f"Written: {Path(file.name).resolve()}")
+        if options.json is not None:
+            _write(options.json, json.dumps(table.figures(report), indent=1) + "\n")
+        if options.html is not None:
+            _write(options.html, page.page(report))
+            progress.line(f"The page: {options.html.resolve()}")
     wrong = [outcome for outcome in report.outcomes if not outcome.verdict.ok]
     for outcome in wrong:
         print(f"Q{outcome.number} differs from DuckDB:", file=sys.stderr)
@@ -123,8 +122,11 @@ def run(options: Options) -> int:
     return 1 if wrong else 0
 
 
-def _opened(stack: contextlib.ExitStack, path: Path | None) -> TextIO | None:
-    return None if path is None else stack.enter_context(path.open("w", encoding="utf-8"))
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @dataclasses.dataclass
