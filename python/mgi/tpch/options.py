@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 
 from mgi.cli import Parser
-from mgi.demo.options import endpoint_count, repeat_count, scale_factor
+from mgi.demo.options import add_tables, endpoint_count, repeat_count
 from mgi.tpch.queries import PAPER, numbers
 
 
@@ -58,9 +58,7 @@ def parse(argv: list[str]) -> Options:
         "steps in Polars. Every result is compared in full with DuckDB's. Alone, or as each "
         "process of mgi run -n N -- mgi tpch.",
     )
-    parser.add_argument(
-        "--sf", type=scale_factor, default="1", metavar="SF", help="TPC-H scale factor (1)"
-    )
+    add_tables(parser)
     parser.add_argument(
         "--queries",
         type=query_numbers,
@@ -74,13 +72,6 @@ def parse(argv: list[str]) -> Options:
         default=None,
         metavar="N",
         help="CPU endpoints of all processes together (one for each core)",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path("data"),
-        metavar="DIR",
-        help="folder that keeps generated tables between runs (data)",
     )
     parser.add_argument(
         "--repeat",

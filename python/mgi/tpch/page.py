@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mgi.demo import units
-from mgi.demo.style import CSS
+from mgi.demo.html import bar, cards, document, section
 from mgi.demo.svg import escape, label, picture, tag, text_width
+from mgi.tpch.queries import query
 from mgi.tpch.table import geometric_mean
 
 if TYPE_CHECKING:
@@ -42,65 +43,42 @@ def page(report: Report) -> str:
         f"{geometric_mean(report.outcomes):.2f} times DuckDB's speed (geometric mean)</p>"
         f"{said}</header>"
     )
-    body = [head, _section("Queries", _table(report))]
+    body = [head, section("Queries", _table(report))]
     longest = max(max(o.median, o.duckdb_median) for o in report.outcomes)
-    body += [
-        _section(f"Q{outcome.number}", _query(outcome, longest)) for outcome in report.outcomes
-    ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{CSS}{_CSS}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+    body += [section(f"Q{outcome.number}", _query(outcome, longest)) for outcome in report.outcomes]
+    return document(title, "".join(body), _CSS)
 
 
 def _table(report: Report) -> str:
     names = ["Query", "MGI", "DuckDB", "Times DuckDB", "Moved", "GB/s", "Floor", "Verified"]
     rows = []
     for outcome in report.outcomes:
-        cells = [
-            f"Q{outcome.number}",
+        texts = [
             units.seconds(outcome.median),
             units.seconds(outcome.duckdb_median),
             f"{outcome.duckdb_median / outcome.median:.2f}",
             units.size(outcome.moved),
             units.rate(outcome.moved, outcome.median),
             units.seconds(outcome.floor),
-            outcome.verdict.text(),
         ]
         rows.append(
-            "".join(
-                f'<td class="{"number" if 0 < place < 7 else ""}" data-label="{name}">'
-                f"{escape(cell)}</td>"
-                for place, (name, cell) in enumerate(zip(names, cells, strict=True))
-            )
+            [
+                ("", f"Q{outcome.number}"),
+                *(("number", text) for text in texts),
+                ("good" if outcome.verdict.ok else "bad", outcome.verdict.text()),
+            ]
         )
-    head = "".join(
-        f'<th class="{"number" if 0 < place < 7 else ""}">{name}</th>'
-        for place, name in enumerate(names)
-    )
     note = (
         '<p class="note">Times are medians of runs by turns, from the call to the whole result as '
-        "one Arrow table, of tables in memory; DuckDB reads its own in-memory tables with the same "
-        "cores. The floor is the bytes of all columns that the query names, and of all that "
-        "channels carried, by the rate at which cores read memory, of the first process "
+        "one Arrow table, of tables in memory; DuckDB reads its own in-memory tables with all "
+        "cores of its server. The floor is the bytes of all columns that the query names, and of "
+        "all that channels carried, by the rate at which cores read memory, of the first process "
         f"({units.gbps(report.memory_rate / 1e9)}).</p>"
     )
-    return (
-        f'<div class="scroll" tabindex="0"><table class="cards"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table></div>{note}"
-    )
+    return cards(names, rows) + note
 
 
 def _query(outcome: Outcome, longest: float) -> str:
-    from mgi.tpch.queries import query
-
-    asked = query(outcome.number)
     kinds = [kind for kind in _COLOURS if any(step.kind == kind for step in outcome.steps)]
     shares = {kind: sum(s.seconds for s in outcome.steps if s.kind == kind) for kind in kinds}
     legend = "".join(
@@ -109,11 +87,11 @@ def _query(outcome: Outcome, longest: float) -> str:
         for kind in kinds
     )
     return (
-        f"<p>{escape((asked.__doc__ or '').strip())}</p>"
+        f"<p>{escape((query(outcome.number).__doc__ or '').strip())}</p>"
         + _phases(outcome, longest)
         + f'<div class="legend">{legend}</div>'
         + _plan(outcome)
-        + f"<details><summary>SQL</summary><pre>{escape(asked.SQL.strip())}</pre></details>"
+        + f"<details><summary>SQL</summary><pre>{escape(outcome.sql.strip())}</pre></details>"
     )
 
 
@@ -144,16 +122,8 @@ def _phases(outcome: Outcome, longest: float) -> str:
         rx="3",
         class_="duckdb",
     )
-    return _bar("MGI", "".join(drawn), outcome.median) + _bar(
-        "DuckDB", theirs, outcome.duckdb_median
-    )
-
-
-def _bar(who: str, drawn: str, seconds: float) -> str:
-    image = tag("svg", drawn, width="100%", height="28", role="img")
-    return (
-        f'<div class="bar"><span class="who">{who}</span>{image}'
-        f'<span class="figure"><b>{units.seconds(seconds)}</b></span></div>'
+    return bar("MGI", "".join(drawn), f"<b>{units.seconds(outcome.median)}</b>") + bar(
+        "DuckDB", theirs, f"<b>{units.seconds(outcome.duckdb_median)}</b>"
     )
 
 
@@ -197,7 +167,7 @@ def _plan(outcome: Outcome) -> str:
         )
         return middle, max(width, middle + own / 2 - left), low
 
-    _, width, height = draw(outcome.plan, 1.0, 1.0)
+    _, width, height = draw(outcome.steps[-1], 1.0, 1.0)
     return picture(
         width + 2, height + 2, f"The plan of Q{outcome.number}", "".join(lines + boxes), 0.6
     )

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from mgi import _mgi
 from mgi.demo import data, units
 from mgi.demo.errors import DemoError
 from mgi.demo.progress import Progress
+from mgi.demo.timed import Timed, complain
 from mgi.demo.truth import Truth
 from mgi.demo.verify import Verdict
 from mgi.tpch import answer, own_cores, page, table
@@ -39,34 +39,24 @@ MEMORY_BYTES = 3e9
 
 
 @dataclasses.dataclass
-class Outcome:
+class Outcome(Timed):
     """What a query did, as the first process saw it."""
 
     number: int
+    sql: str
+    """With this scale factor."""
     seconds: list[float]
     """From the call to the whole result as an Arrow table in one place."""
     duckdb_seconds: list[float]
     steps: list[Step]
-    """Of the last run, in their order."""
-    plan: Step
-    """The last of them."""
+    """Of the last run, in their order: the last is on top of the plan."""
     floor: float
     verdict: Verdict
 
     @property
-    def median(self) -> float:
-        """MGI's seconds."""
-        return units.median(self.seconds)
-
-    @property
-    def duckdb_median(self) -> float:
-        """DuckDB's seconds."""
-        return units.median(self.duckdb_seconds)
-
-    @property
     def moved(self) -> int:
         """Bytes that went through channels."""
-        return sum(step.bytes for step in self.steps if step.kind not in ("read", "local"))
+        return moved(self.steps)
 
 
 @dataclasses.dataclass
@@ -116,9 +106,7 @@ def run(options: Options) -> int:
             progress.line(f"The page: {options.html.resolve()}")
     wrong = [outcome for outcome in report.outcomes if not outcome.verdict.ok]
     for outcome in wrong:
-        print(f"Q{outcome.number} differs from DuckDB:", file=sys.stderr)
-        for difference in outcome.verdict.differences:
-            print(f"  {progress.plain(difference)}", file=sys.stderr)
+        complain(f"Q{outcome.number}", outcome.verdict, progress)
     return 1 if wrong else 0
 
 
@@ -177,10 +165,11 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
             rival = _Rival.of(files)
     with _cluster(options, job) as cluster:
         tables = Tables(cluster, files, options.scale)
+        rate = memory_rate() if leads else 0.0
         outcomes = []
         for number in options.queries:
             with progress.step(f"Q{number}") as step:
-                outcome = _query(number, options, tables, rival)
+                outcome = _query(number, options, tables, rival, rate)
                 if outcome is None:
                     continue
                 step.failed = not outcome.verdict.ok
@@ -191,10 +180,6 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
                 outcomes.append(outcome)
         if not leads:
             return None
-        rate = memory_rate()
-        for outcome in outcomes:
-            touched = sum(step.bytes for step in _reads(outcome.plan))
-            outcome.floor = (touched + outcome.moved) / rate
         devices = sorted({cluster.endpoints[place].device for place in cluster.own})
         return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rate)
 
@@ -229,7 +214,9 @@ def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
         yield Cluster(runtime, endpoints, range(first, first + mine), how, meet)
 
 
-def _query(number: int, options: Options, tables: Tables, rival: _Rival | None) -> Outcome | None:
+def _query(
+    number: int, options: Options, tables: Tables, rival: _Rival | None, rate: float
+) -> Outcome | None:
     """Runs it once to load its columns, then by turns with DuckDB; the last result is verified."""
     asked, cluster = query(number), tables.cluster
     sql = asked.SQL.replace("{sf}", options.sf)
@@ -237,7 +224,7 @@ def _query(number: int, options: Options, tables: Tables, rival: _Rival | None) 
     duckdb_seconds: list[float] = []
     result: pa.Table | None = None
     for _ in range(options.repeat + 1):
-        cluster.meet()  # the others wait while one runs DuckDB
+        cluster.meet()  # the other processes wait while the first runs DuckDB
         cluster.steps.clear()
         started = time.perf_counter()
         result = answer.collect(asked.plan(tables))
@@ -248,7 +235,14 @@ def _query(number: int, options: Options, tables: Tables, rival: _Rival | None) 
         return None
     verdict = answer.compare(result, rival.truth.answer(sql), sql)
     steps = list(cluster.steps)
-    return Outcome(number, seconds[1:], duckdb_seconds[1:], steps, steps[-1], 0.0, verdict)
+    touched = sum(step.bytes for step in _reads(steps[-1]))
+    floor = (touched + moved(steps)) / rate
+    return Outcome(number, sql, seconds[1:], duckdb_seconds[1:], steps, floor, verdict)
+
+
+def moved(steps: list[Step]) -> int:
+    """Bytes that went through channels."""
+    return sum(step.bytes for step in steps if step.kind not in ("read", "local"))
 
 
 def _reads(plan: Step) -> list[Step]:
@@ -271,7 +265,7 @@ def memory_rate() -> float:
 
     cores = own_cores()
     with ThreadPoolExecutor(cores) as pool:
-        words = list(pool.map(np.ones, [1 << 22] * cores))  # each in the memory of who reads it
+        words = list(pool.map(np.ones, [1 << 22] * cores))  # each thread's near to it
         best = 0.0
         for _ in range(5):
             started = time.perf_counter()

@@ -33,18 +33,8 @@ def lines(report: Report) -> list[str]:
                 f"{'✓' if outcome.verdict.ok else '✗'} {outcome.verdict.text()}",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    text = [
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [cell.rjust(width) for cell, width in zip(row[1:6], widths[1:6], strict=True)]
-            + [row[6]]
-        )
-        for row in rows
-    ]
-    text.insert(1, "-" * max(map(len, text)))
     mean = geometric_mean(report.outcomes)
-    return ["", *text, "", f"Geometric mean: {mean:.2f} times DuckDB's speed"]
+    return ["", *units.aligned(rows), "", f"Geometric mean: {mean:.2f} times DuckDB's speed"]
 
 
 def figures(report: Report) -> list[dict[str, Any]]:

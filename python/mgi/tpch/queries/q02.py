@@ -19,7 +19,7 @@ ORDER BY s_acctbal DESC, n_name, s_name, p_partkey LIMIT 100
 
 
 def plan(t: Tables) -> Frame:
-    """Europe's offers of those parts; the cheapest of each part; whoever offers it for that."""
+    """Europe's offers of those parts; the cheapest of each part; its suppliers."""
     europe = t.read("region", "r_regionkey", "r_name").where(col("r_name") == "EUROPE")
     nation = t.read("nation", "n_nationkey", "n_name", "n_regionkey").join(
         europe, [("n_regionkey", "r_regionkey")], how="semi", left=["n_nationkey", "n_name"]

@@ -19,7 +19,7 @@ ORDER BY s_suppkey
 
 
 def plan(t: Tables) -> Frame:
-    """Sums by supplier; the greatest comes to every endpoint; who has it is looked up."""
+    """Sums by supplier; the greatest comes to every endpoint; its suppliers are looked up."""
     quarter = col("l_shipdate").is_between(date(1996, 1, 1), date(1996, 4, 1), closed="left")
     revenue = (
         t.read("lineitem", "l_suppkey", "l_extendedprice", "l_discount", "l_shipdate")
