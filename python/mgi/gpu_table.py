@@ -143,6 +143,15 @@ class GpuColumn:
         _, address, offset = self._table.column(self._index)
         return self._bits(address, offset) if address else None
 
+    def _texts(self) -> tuple[GpuArray, int]:
+        """A string column's offsets, one more than it has rows, and its characters' address."""
+        address, _, offset = self._table.column(self._index)
+        plain = "int64" if self.type.startswith("large") else "int32"
+        kind = (gpu_arrays.DLPACK_TYPES[plain], gpu_arrays.TYPE_STRINGS[plain])
+        begin = address + offset * (kind[0][1] // 8)
+        offsets = GpuArray(begin, len(self) + 1, self._table.gpu, kind, self._table)
+        return offsets, self._table.characters(self._index)
+
     def _bits(self, address: int, offset: int) -> GpuArray:
         if offset % 8:
             raise InvalidArgument(
@@ -206,8 +215,8 @@ class GpuTable(Rows):
     as a device array (``__arrow_c_device_array__``); :meth:`to_arrow` copies it to the host.
 
     Made of a mapping of names to arrays on one GPU (CuPy, PyTorch, Numba: anything with DLPack or
-    ``__cuda_array_interface__``), or of an Arrow device array (cuDF). Nothing is copied, and the
-    arrays are kept alive.
+    ``__cuda_array_interface__``) and columns of such tables, of any type and with nulls, or of an
+    Arrow device array (cuDF). Nothing is copied, and the arrays are kept alive.
     """
 
     __slots__ = ()
@@ -297,6 +306,8 @@ def gpu_tables_of(
         if not any(gpu_arrays.is_gpu_array(values) for values in given.values()):
             return None
         _check_driver()
+        if schema is None and any(isinstance(values, GpuColumn) for values in given.values()):
+            return [_of_columns(given, streams)]
         return [gpu_arrays.table_of_arrays(given, schema, streams)]
     has_array = hasattr(given, "__arrow_c_device_array__")
     if has_array or hasattr(given, "__arrow_c_device_stream__"):
@@ -317,6 +328,21 @@ def gpu_tables_of(
         _check_driver()
         return [gpu_arrays.table_of_arrays(given, schema)]
     return None
+
+
+def _of_columns(given: Mapping[Any, Any], streams: CallStreams | None) -> _mgi.GpuTable:
+    """Of tables' columns, which keep their types, and maybe arrays."""
+    arrays = {name: one for name, one in given.items() if not isinstance(one, GpuColumn)}
+    names = list(arrays)
+    table = gpu_arrays.table_of_arrays(arrays, None, streams) if arrays else _mgi.GpuTable.empty()
+    return _mgi.GpuTable.of_columns(
+        [
+            (str(name), one._table, one._index)
+            if isinstance(one, GpuColumn)
+            else (str(name), table, names.index(name))
+            for name, one in given.items()
+        ]
+    )
 
 
 def gpu_table_of(given: Any) -> _mgi.GpuTable:

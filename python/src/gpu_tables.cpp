@@ -91,6 +91,34 @@ GpuTable make_gpu_table(Schema const& schema, int gpu, std::int64_t rows,
     return gpu_table(gpu, rows, sources, owner);
 }
 
+/// A table of other tables' columns under new names; nothing is copied.
+GpuTable gpu_table_of_columns(
+    std::vector<std::tuple<std::string, GpuTable, std::size_t>> const& columns) {
+    release_queued();
+    auto const owner = std::make_shared<std::vector<std::shared_ptr<void const>>>();
+    std::vector<GpuColumnSource> sources;
+    auto const& [first_name, first, first_index] = columns.at(0);
+    for (auto const& [name, table, index] : columns) {
+        auto const refuse = [&, &name = name](std::string const& has, std::string const& other) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "column '" + name + "' " + has + " and column '" + first_name + "' " +
+                            other + ": all columns of a table are of one length and on one GPU");
+        };
+        if (table.rows != first.rows) {
+            refuse("has " + std::to_string(table.rows) + " rows", std::to_string(first.rows));
+        }
+        if (table.gpu != first.gpu) {
+            refuse("is on cuda:" + std::to_string(table.gpu),
+                   "on cuda:" + std::to_string(first.gpu));
+        }
+        GpuColumn const& column = table.columns.at(index);
+        owner->push_back(table.owner);
+        sources.push_back({name, table.schema[index].type, column.values, column.validity,
+                           column.offset, column.encoding, column.bytes});
+    }
+    return gpu_table(first.gpu, first.rows, sources, owner);
+}
+
 /// Nothing where the object's memory is the host's.
 std::optional<GpuTable> gpu_table_from_arrow(nb::handle object) {
     release_queued();
@@ -217,6 +245,7 @@ void bind_gpu_tables(nb::module_& module) {
     nb::class_<GpuTable>(module, "GpuTable")
         .def_static("make", make_gpu_table, nb::arg("schema"), nb::arg("gpu"), nb::arg("rows"),
                     nb::arg("columns"))
+        .def_static("of_columns", gpu_table_of_columns, nb::arg("columns"))
         .def_static("empty", [] { return GpuTable{}; })
         .def_static("from_arrow", gpu_table_from_arrow, nb::arg("object"))
         .def_static("copy_of", nb::overload_cast<Table const&, int>(copy_to_gpu), nb::arg("table"),
@@ -226,6 +255,12 @@ void bind_gpu_tables(nb::module_& module) {
         .def_ro("schema", &GpuTable::schema, nb::rv_policy::copy)
         .def("nbytes", &GpuTable::bytes)
         .def("column", gpu_column_of, nb::arg("index"))
+        .def(
+            "characters",
+            [](GpuTable const& table, std::size_t index) {
+                return reinterpret_cast<std::uint64_t>(table.columns.at(index).bytes);
+            },
+            nb::arg("index"))
         .def("deal", deal_gpu_rows, nb::arg("parts"))
         .def("to_host", copy_to_host, nb::call_guard<Unlocked>())
         .def("schema_capsule",

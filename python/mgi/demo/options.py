@@ -86,6 +86,11 @@ def repeat_count(text: str) -> int:
     return _whole_number(text, "a number of repeats", 1, 1000)
 
 
+def gpu_count(text: str) -> int:
+    """Checks a number of GPUs."""
+    return _whole_number(text, "a number of GPUs", 1, MOST_ENDPOINTS)
+
+
 def seed_number(text: str) -> int:
     """Checks the seed of the random spreading."""
     return _whole_number(text, "a seed", 0, 2**63 - 1)

@@ -23,7 +23,8 @@ _PLACE = "its place in the result"
 def collect(frame: Frame) -> pa.Table:
     """All rows in their order, at the process of the first endpoint; elsewhere none."""
     cluster = frame.cluster
-    if len(cluster.own) < len(cluster.endpoints):
+    frame = frame.rows().on_host()
+    if len(cluster.own) < len(cluster.endpoints) and not frame.gathered:
         places = iter(cluster.own)
 
         def numbered(part: pl.LazyFrame) -> pl.LazyFrame:
@@ -31,7 +32,7 @@ def collect(frame: Frame) -> pa.Table:
             return part.with_columns(index.alias(_PLACE))
 
         frame = frame.local(numbered).gather().local(lambda part: part.sort(_PLACE).drop(_PLACE))
-    table = pl.concat([part for part in frame.rows().parts if part is not None]).to_arrow()
+    table = pl.concat([part.table for part in frame.rows().own]).to_arrow()
     return as_decimals(table, frame.scales)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+from mgi.tpch.expr import Expr, choose, col, literal
 
 #: Digits behind the point of every decimal column of TPC-H.
 SCALE = 2
@@ -18,7 +18,7 @@ class Fixed:
 
     __slots__ = ("expr", "scale")
 
-    def __init__(self, expr: pl.Expr, scale: int) -> None:
+    def __init__(self, expr: Expr, scale: int) -> None:
         self.expr, self.scale = expr, scale
 
     def __mul__(self, other: Fixed | int) -> Fixed:
@@ -39,35 +39,35 @@ class Fixed:
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __lt__(self, other: Fixed | float) -> pl.Expr:
+    def __lt__(self, other: Fixed | float) -> Expr:
         left, right, _ = self._aligned(other)
         return left < right
 
-    def __le__(self, other: Fixed | float) -> pl.Expr:
+    def __le__(self, other: Fixed | float) -> Expr:
         left, right, _ = self._aligned(other)
         return left <= right
 
-    def __gt__(self, other: Fixed | float) -> pl.Expr:
+    def __gt__(self, other: Fixed | float) -> Expr:
         left, right, _ = self._aligned(other)
         return left > right
 
-    def __ge__(self, other: Fixed | float) -> pl.Expr:
+    def __ge__(self, other: Fixed | float) -> Expr:
         left, right, _ = self._aligned(other)
         return left >= right
 
-    def is_between(self, least: float, most: float) -> pl.Expr:
+    def between(self, least: float, most: float) -> Expr:
         """Both ends count."""
         return (self >= least) & (self <= most)
 
-    def where(self, condition: pl.Expr) -> Fixed:
+    def where(self, condition: Expr) -> Fixed:
         """0 where the condition does not hold."""
-        return Fixed(pl.when(condition).then(self.expr).otherwise(0), self.scale)
+        return Fixed(choose(condition, self.expr, 0), self.scale)
 
-    def to_float(self) -> pl.Expr:
+    def to_float(self) -> Expr:
         """As SQL casts to DOUBLE."""
-        return self.expr.cast(pl.Float64) / 10**self.scale
+        return self.expr.to_float() / 10**self.scale
 
-    def _aligned(self, other: Fixed | float) -> tuple[pl.Expr, pl.Expr, int]:
+    def _aligned(self, other: Fixed | float) -> tuple[Expr, Expr, int]:
         """Both in the finer one's unit."""
         other = _fixed(other, self.scale)
         scale = max(self.scale, other.scale)
@@ -76,14 +76,14 @@ class Fixed:
 
 def fixed(name: str, scale: int = SCALE) -> Fixed:
     """A column of a decimal type of TPC-H, or one of this scale that a step has made."""
-    return Fixed(pl.col(name), scale)
+    return Fixed(col(name), scale)
 
 
 def _fixed(value: Fixed | float, scale: int) -> Fixed:
     if isinstance(value, Fixed):
         return value
-    return Fixed(pl.lit(round(value * 10**scale)), scale)
+    return Fixed(literal(round(value * 10**scale)), scale)
 
 
-def _scaled(value: Fixed, scale: int) -> pl.Expr:
+def _scaled(value: Fixed, scale: int) -> Expr:
     return value.expr if value.scale == scale else value.expr * 10 ** (scale - value.scale)

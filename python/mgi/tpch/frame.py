@@ -1,4 +1,4 @@
-"""A table that is spread over endpoints: local steps by Polars, everything else by MGI."""
+"""A table that is spread over endpoints: local steps by their rows, everything else by MGI."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 import polars as pl
 
 import mgi
+from mgi.tpch import cpu_rows
+from mgi.tpch.cpu_rows import CpuRows
+from mgi.tpch.expr import Expr, col, literal
 from mgi.tpch.fixed import Fixed
 
-Value = pl.Expr | Fixed | str
+Value = Expr | Fixed | str
 
 
 @dataclasses.dataclass
@@ -36,31 +39,52 @@ class Cluster:
 
     runtime: mgi.Runtime
     endpoints: list[mgi.Endpoint]
+    """On CPUs, one for each part of the tables."""
     own: range
-    """The endpoints of this process."""
+    """Those of this process, by their place."""
     options: dict[str, Any]
     """Of every call of MGI."""
     meet: Callable[[], None] = lambda: None
     """Waits until all processes call it."""
+    gpu_endpoints: list[mgi.Endpoint] | None = None
+    """On GPUs, as many, where those have the tables; what is small comes to the CPUs."""
+    gpus: list[int] = dataclasses.field(default_factory=list)
+    """N of ``cuda:N`` of each of its own."""
+    gpu_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Of every call of MGI there."""
     steps: list[Step] = dataclasses.field(default_factory=list)
     """In the order in which they ran."""
 
-    def run(
-        self,
-        step: Step,
-        scales: Mapping[str, int],
-        call: Callable[..., list[mgi.Table]],
-    ) -> Frame:
-        """An operator of MGI over all endpoints."""
+    def run(self, step: Step, result: Frame, *inputs: Frame, call: Callable[..., Any]) -> Frame:
+        """An operator of MGI over all endpoints; `result` says what its columns are."""
         stats: dict[str, Any] = {}
+        on_gpu = any(frame.on_gpu for frame in inputs)
+        where = self.gpu_endpoints if on_gpu else self.endpoints
+        options = self.options | (self.gpu_options if on_gpu else {})
+        tables = [
+            self.spread([None if part is None else part.table for part in frame.own])
+            for frame in inputs
+        ]
         started = time.perf_counter()
-        tables = call(endpoints=self.endpoints, runtime=self.runtime, stats=stats, **self.options)
-        parts = [pl.DataFrame(tables[place]) for place in self.own]
+        found = call(*tables, endpoints=where, runtime=self.runtime, stats=stats, **options)
+        mine = [found[place] for place in self.own]
+        if on_gpu:
+            from mgi.tpch.gpu_rows import GpuRows
+
+            means: dict[str, pl.DataType] = {}
+            for frame in inputs:
+                if frame.on_gpu:
+                    means = frame.own[0].means | means
+            own = [
+                GpuRows.of(table, gpu, means) for table, gpu in zip(mine, self.gpus, strict=True)
+            ]
+        else:
+            own = [CpuRows.of(table) for table in mine]
         step.seconds = time.perf_counter() - started
-        step.rows = sum(part.height for part in parts)
+        step.rows = sum(part.height for part in own)
         step.bytes = int(stats["bytes"])
         self.steps.append(step)
-        return Frame(self, self.spread([part.lazy() for part in parts]), scales, step)
+        return dataclasses.replace(result, own=own, step=step)
 
     def spread(self, own: Sequence[Any]) -> list[Any]:
         """Own parts at their endpoints' places, None at others'."""
@@ -69,39 +93,44 @@ class Cluster:
         return parts
 
 
+@dataclasses.dataclass
 class Frame:
     """Rows at each endpoint. Local steps are put together and run when MGI needs the rows.
 
     Decimals are whole numbers of their unit (:class:`Fixed`); `scales` says which columns are.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        parts: list[pl.LazyFrame | None],
-        scales: Mapping[str, int],
-        step: Step,
-    ) -> None:
-        self.cluster, self.parts, self.scales, self.step = cluster, parts, dict(scales), step
+    cluster: Cluster
+    own: list[Any]
+    """The rows of each endpoint of this process."""
+    scales: dict[str, int]
+    step: Step
+    gathered: bool = False
+    """All rows are at the first endpoint."""
 
-    def where(self, *conditions: pl.Expr) -> Frame:
+    @property
+    def on_gpu(self) -> bool:
+        """Where the rows are."""
+        return any(part.on_gpu for part in self.own)
+
+    def where(self, *conditions: Expr) -> Frame:
         """Rows for which all of these hold."""
-        return self.local(lambda part: part.filter(*conditions))
+        return self._with([part.where(conditions) for part in self.own])
 
     def select(self, *names: str, **values: Value) -> Frame:
         """These columns, and these values under their names."""
         scales = {name: self.scales[name] for name in names if name in self.scales}
-        expressions: list[pl.Expr] = [pl.col(name) for name in names]
+        expressions = {name: col(name) for name in names}
         for name, value in values.items():
             if isinstance(value, str):
                 if value in self.scales:
                     scales[name] = self.scales[value]
-                value = pl.col(value)
+                value = col(value)
             if isinstance(value, Fixed):
                 scales[name] = value.scale
                 value = value.expr
-            expressions.append(value.alias(name))
-        return self.local(lambda part: part.select(expressions), scales)
+            expressions[name] = value
+        return self._with([part.select(expressions) for part in self.own], scales)
 
     def join(
         self,
@@ -113,16 +142,20 @@ class Frame:
         broadcast: bool | None = None,
     ) -> Frame:
         """MGI's join; `left` and `right` name the columns that the result keeps."""
-        mine, others = self.rows(), other.rows()
         keys = [on] if isinstance(on, str) else list(on)
+        pairs = [(key, key) if isinstance(key, str) else key for key in keys]
+        mine = self._only(left, [pair[0] for pair in pairs]).rows()
+        others = other._only(right, [pair[1] for pair in pairs]).rows()
         text = ", ".join(key if isinstance(key, str) else " = ".join(key) for key in keys)
         scales = self.scales if how in ("semi", "anti") else {**other.scales, **self.scales}
         return self.cluster.run(
             Step("join", f"{how} on {text}", [mine.step, others.step]),
-            scales,
-            lambda **where: mgi.join(
-                mine.parts,
-                others.parts,
+            dataclasses.replace(mine, scales=scales, gathered=False),
+            mine,
+            others,
+            call=lambda one, two, **where: mgi.join(
+                one,
+                two,
                 keys,
                 how,
                 left_columns=left,
@@ -135,13 +168,10 @@ class Frame:
     def with_scalar(self, other: Frame) -> Frame:
         """Each row next to the only one of `other`, as SQL has scalar subqueries."""
         one = "the only row"
-        rows, only = (
-            frame.local(lambda part: part.with_columns(pl.lit(0).alias(one)))
-            for frame in (self, other)
-        )
-        # A left join: its left rows never move.
-        joined = rows.join(only, one, how="left", broadcast=True)
-        return joined.local(lambda part: part.drop(one))
+        rows, only = (frame._and(one, literal(0)) for frame in (self, other))
+        # Its left rows never move.
+        joined = rows.join(only, one, broadcast=True)
+        return joined._without(one)
 
     def group_by(
         self, *keys: str, few: bool = False, **aggregates: tuple[str, str | None]
@@ -152,31 +182,30 @@ class Frame:
         first, so that next to nothing moves, and adds decimals up in 128 bits; those of many groups
         are added up in 64, and MGI raises an error where one does not fit.
         """
-        source, scales = self, {key: self.scales[key] for key in keys if key in self.scales}
+        scales = {key: self.scales[key] for key in keys if key in self.scales}
         for name, (function, column) in aggregates.items():
             if column in self.scales and function in ("sum", "min", "max", "first"):
                 scales[name] = self.scales[column]
-        by = list(keys) or ["all rows"]
+        source, by = self, list(keys) or ["all rows"]
         wanted = [(how, column, name) for name, (how, column) in aggregates.items()]
+        folded = None
         if few or not keys:
-            folds = [self._fold(name, *how) for name, how in aggregates.items()]
-            # Without keys a row also where there are none, as in SQL.
-            source = source.local(
-                lambda part: (
-                    part.group_by(by).agg(folds)
-                    if keys
-                    else part.select(pl.lit(0).alias(by[0]), *folds)
-                ),
-                scales,
-            )
+            folded = [part.fold(keys, aggregates, set(self.scales)) for part in self.own]
+        if folded is not None and None not in folded:
+            source = self._with(folded, scales).rows()
+            if len(self.cluster.endpoints) == 1:
+                return source
+            if not keys:
+                source = source._and(by[0], literal(0))
             wanted = [(_MERGED[how], name, name) for how, _, name in wanted]
         rows = source.rows()
         result = self.cluster.run(
             Step("group_by", ", ".join(keys) or "all rows", [rows.step]),
-            scales,
-            lambda **where: mgi.group_by(rows.parts, by, wanted, **where),
+            dataclasses.replace(rows, scales=scales, gathered=False),
+            rows,
+            call=lambda tables, **where: mgi.group_by(tables, by, wanted, **where),
         )
-        return result if keys else result.local(lambda part: part.drop(by))
+        return result if keys else result._without(by[0])
 
     def sort(self, *by: str | tuple[str, str], limit: int | None = None) -> Frame:
         """MGI's sort; with a `limit` each endpoint's first rows come to one that sorts them."""
@@ -185,63 +214,73 @@ class Frame:
             text = ", ".join(key if isinstance(key, str) else " ".join(key) for key in by)
             return self.cluster.run(
                 Step("sort", text, [rows.step]),
-                self.scales,
-                lambda **where: mgi.sort(rows.parts, list(by), **where),
+                dataclasses.replace(rows, gathered=False),
+                rows,
+                call=lambda tables, **where: mgi.sort(tables, list(by), **where),
             )
         names = [key if isinstance(key, str) else key[0] for key in by]
         down = [not isinstance(key, str) and key[1] == "desc" for key in by]
 
-        def first(part: pl.LazyFrame) -> pl.LazyFrame:
-            return part.sort(names, descending=down).head(limit)
+        def first(frame: Frame) -> Frame:
+            return frame._with([part.first(names, down, limit) for part in frame.own])
 
-        return self.local(first).gather().local(first)
+        return first(first(self).gather())
 
     def gather(self) -> Frame:
         """All rows at the first endpoint."""
-        if len(self.parts) == 1:
+        if len(self.cluster.endpoints) == 1 or self.gathered:
             return self
         to = "the first endpoint"
-        rows = self.local(lambda part: part.with_columns(pl.lit(0).alias(to))).rows()
+        rows = self.rows()._and(to, literal(0)).rows()
         gathered = self.cluster.run(
             Step("exchange", f"to {to}", [rows.step]),
-            self.scales,
-            lambda **where: mgi.exchange(rows.parts, to, hash="modulo", **where),
+            dataclasses.replace(rows, gathered=True),
+            rows,
+            call=lambda tables, **where: mgi.exchange(tables, to, hash="modulo", **where),
         )
-        return gathered.local(lambda part: part.drop(to))
+        return gathered._without(to)
 
     def rows(self) -> Frame:
         """Runs the local steps: what MGI takes."""
-        step = Step("local", "Polars", [self.step])
+        step = Step("local", "CuPy" if self.on_gpu else "Polars", [self.step])
         started = time.perf_counter()
-        own = pl.collect_all([part.lazy() for part in self.parts if part is not None])
+        if self.on_gpu:
+            from mgi.tpch import gpu_rows
+
+            own = gpu_rows.run(self.own)
+        else:
+            own = list(cpu_rows.run(self.own))
         step.seconds = time.perf_counter() - started
         step.rows = sum(part.height for part in own)
         self.cluster.steps.append(step)
-        return Frame(self.cluster, self.cluster.spread(own), self.scales, step)
+        return dataclasses.replace(self, own=own, step=step)
 
-    def local(
-        self,
-        work: Callable[[pl.LazyFrame], pl.LazyFrame],
-        scales: Mapping[str, int] | None = None,
-    ) -> Frame:
-        """Does this to the rows of each endpoint; `scales` are those of what comes out."""
-        parts = [None if part is None else work(part.lazy()) for part in self.parts]
-        return Frame(self.cluster, parts, self.scales if scales is None else scales, self.step)
+    def on_host(self) -> Frame:
+        """The same in the host's memory."""
+        return self._with([part.on_host() for part in self.own])
 
-    def _fold(self, name: str, function: str, column: str | None) -> pl.Expr:
-        """An endpoint's own share of an aggregate; null where it has no rows."""
-        if function == "count":
-            rows = pl.len() if column is None else pl.col(column).count()
-            return rows.cast(pl.Int64).alias(name)
-        value = pl.col(column)
-        if function == "sum" and column in self.scales:
-            value = value.cast(pl.Int128).sum().cast(_WIDE)
-        else:
-            value = getattr(value, function)()
-        return pl.when(pl.len() > 0).then(value).alias(name)
+    def local(self, work: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Frame:
+        """Has Polars do this to the rows of each endpoint, in the host's memory."""
+        return self._with([CpuRows(work(part.on_host().rows)) for part in self.own])
+
+    def _only(self, names: Sequence[str] | None, keys: Sequence[str]) -> Frame:
+        """Of all columns these, and keys; None: all."""
+        if names is None:
+            return self
+        return self.select(*keys, *(name for name in names if name not in keys))
+
+    def _and(self, name: str, value: Expr) -> Frame:
+        """A column more."""
+        return self.select(*self.own[0].names, **{name: value})
+
+    def _without(self, name: str) -> Frame:
+        """A column less."""
+        return self.select(*(other for other in self.own[0].names if other != name))
+
+    def _with(self, own: Sequence[Any], scales: Mapping[str, int] | None = None) -> Frame:
+        kept = self.scales if scales is None else dict(scales)
+        return dataclasses.replace(self, own=list(own), scales=kept)
 
 
-#: Whole numbers of 128 bits.
-_WIDE = pl.Decimal(38, 0)
 #: How what endpoints have folded is folded once more.
 _MERGED = {"sum": "sum", "count": "sum", "min": "min", "max": "max", "first": "first"}

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 
 from mgi.cli import Parser
-from mgi.demo.options import add_tables, endpoint_count, repeat_count
+from mgi.demo.options import add_tables, endpoint_count, gpu_count, repeat_count
 from mgi.tpch.queries import PAPER, numbers
 
 
@@ -20,6 +20,8 @@ class Options:
     queries: tuple[int, ...]
     endpoints: int | None
     """In all processes; None: one for each core."""
+    gpus: int | None
+    """Of each server; None: the tables lie in the hosts' memory."""
     data: Path
     repeat: int
     json: Path | None
@@ -55,8 +57,8 @@ def parse(argv: list[str]) -> Options:
     parser = Parser(
         prog="mgi tpch",
         description="TPC-H's queries on MGI: joins, group-bys and sorts over endpoints, local "
-        "steps in Polars. Every result is compared in full with DuckDB's. Alone, or as each "
-        "process of mgi run -n N -- mgi tpch.",
+        "steps in Polars, on GPUs in kernels made for them. Every result is compared in full with "
+        "DuckDB's. Alone, or as each process of mgi run -n N -- mgi tpch.",
     )
     add_tables(parser)
     parser.add_argument(
@@ -66,12 +68,21 @@ def parse(argv: list[str]) -> Options:
         metavar="LIST",
         help=f"numbers, or all ({paper}: those of MGI's papers)",
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--endpoints",
         type=endpoint_count,
         default=None,
         metavar="N",
         help="CPU endpoints of all processes together (one for each core)",
+    )
+    where.add_argument(
+        "--gpus",
+        type=gpu_count,
+        default=None,
+        metavar="N",
+        help="run on so many GPUs of each server, which have the tables, an endpoint on each; "
+        "processes of a server share them (needs CuPy)",
     )
     parser.add_argument(
         "--repeat",
@@ -84,5 +95,12 @@ def parse(argv: list[str]) -> Options:
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page to write, with the plans")
     given = parser.parse_args(argv)
     return Options(
-        given.sf, given.queries, given.endpoints, given.data, given.repeat, given.json, given.html
+        given.sf,
+        given.queries,
+        given.endpoints,
+        given.gpus,
+        given.data,
+        given.repeat,
+        given.json,
+        given.html,
     )

@@ -6,10 +6,12 @@ import contextlib
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
@@ -36,6 +38,8 @@ PATIENCE = 600.0
 #: Bytes of memory that one scale factor needs in the first process: all columns of all queries,
 #: DuckDB's own tables, and what a query makes of them.
 MEMORY_BYTES = 3e9
+#: Where GPUs have the columns.
+MEMORY_BYTES_OF_GPUS = 1.5e9
 
 
 @dataclasses.dataclass
@@ -70,7 +74,7 @@ class Report:
     devices: list[str]
     """Of the first process."""
     memory_rate: float
-    """Bytes a second that this process' cores read."""
+    """Bytes a second that this process' cores, or GPUs, read."""
 
 
 def run(options: Options) -> int:
@@ -85,7 +89,8 @@ def run(options: Options) -> int:
                 # Now, rather than after all the work, that a file cannot be written.
                 for file in filter(None, (options.json, options.html)):
                     file.open("a").close()
-                data.check_memory(options.scale, MEMORY_BYTES)
+                each = MEMORY_BYTES if options.gpus is None else MEMORY_BYTES_OF_GPUS
+                data.check_memory(options.scale, each)
             report = _run(options, job, progress)
         except DemoError as error:
             raise mgi.Error(progress.plain(str(error))) from error
@@ -165,7 +170,7 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
             rival = _Rival.of(files)
     with _cluster(options, job) as cluster:
         tables = Tables(cluster, files, options.scale)
-        rate = memory_rate() if leads else 0.0
+        rate = (gpu_rate(cluster.gpus) if cluster.gpus else memory_rate()) if leads else 0.0
         outcomes = []
         for number in options.queries:
             with progress.step(f"Q{number}") as step:
@@ -180,38 +185,75 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
                 outcomes.append(outcome)
         if not leads:
             return None
-        devices = sorted({cluster.endpoints[place].device for place in cluster.own})
+        at = cluster.gpu_endpoints or cluster.endpoints
+        devices = sorted({at[place].device for place in cluster.own})
         return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rate)
 
 
 @contextlib.contextmanager
 def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
     """Endpoints of all processes: one for each core of each, or as many as were asked for."""
-    count = options.endpoints
-    if count is not None and count < job.size:
+    gpus = [] if options.gpus is None else own_gpus(options.gpus, job)
+    mine, how = len(gpus) or _own_endpoints(options.endpoints, job), {"patience": PATIENCE}
+    with contextlib.ExitStack() as stack:
+        if job.size == 1:
+            runtime = stack.enter_context(mgi.Runtime.local())
+        else:
+            how["groups"] = max(1, own_cores() // mine)
+            runtime = mgi.Runtime.connect(name="mgi tpch", timeout=PATIENCE)
+            stack.enter_context(runtime)
+
+        def everywhere(devices: list[str]) -> list[mgi.Endpoint]:
+            own = [runtime.create_endpoint(device) for device in devices]
+            return own if job.size == 1 else runtime.gather_endpoints(own)
+
+        endpoints = everywhere(["cpu"] * mine)
+        first = next(i for i, one in enumerate(endpoints) if one.device != "elsewhere")
+        own = endpoints[first : first + mine]
+
+        def meet() -> None:
+            if job.size > 1:
+                runtime.gather_endpoints(own)
+
+        cluster = Cluster(runtime, endpoints, range(first, first + mine), how, meet)
+        if gpus:
+            cluster.gpus = gpus
+            cluster.gpu_endpoints = everywhere([f"cuda:{gpu}" for gpu in gpus])
+            cluster.gpu_options = {"allocator": mgi.cupy_allocator()}
+        yield cluster
+
+
+def _own_endpoints(count: int | None, job: mgi.Job) -> int:
+    """This process' of so many."""
+    if count is None:
+        return own_cores()
+    if count < job.size:
         raise mgi.InvalidArgument(
             f"{job.size} processes share {count} endpoints: give --endpoints {job.size} or more"
         )
-    mine = own_cores()
-    if count is not None:
-        first, end = (count * (job.rank + i) // job.size for i in (0, 1))
-        mine = end - first
-    how: dict[str, Any] = {"patience": PATIENCE}
-    if job.size == 1:
-        with mgi.Runtime.local() as runtime:
-            endpoints = [runtime.create_endpoint("cpu") for _ in range(mine)]
-            yield Cluster(runtime, endpoints, range(mine), how)
-        return
-    how["groups"] = max(1, own_cores() // mine)
-    with mgi.Runtime.connect(name="mgi tpch", timeout=PATIENCE) as runtime:
-        own = [runtime.create_endpoint("cpu") for _ in range(mine)]
-        endpoints = runtime.gather_endpoints(own)
-        first = next(i for i, one in enumerate(endpoints) if one.device != "elsewhere")
+    first, end = (count * (job.rank + i) // job.size for i in (0, 1))
+    return end - first
 
-        def meet() -> None:
-            runtime.gather_endpoints(own)
 
-        yield Cluster(runtime, endpoints, range(first, first + mine), how, meet)
+def own_gpus(count: int, job: mgi.Job) -> list[int]:
+    """This process' of so many GPUs, which the processes of its server share."""
+    there = _mgi.gpus()
+    if there == 0:
+        raise mgi.NotFound(f"--gpus needs a GPU: {_mgi.gpu_absence()}")
+    if count > there:
+        raise mgi.NotFound(f"--gpus is {count}, and there are {there}")
+    if count < job.local_size:
+        raise mgi.InvalidArgument(
+            f"{job.local_size} processes of a server share {count} GPUs: give --gpus "
+            f"{job.local_size} or more, or start fewer processes"
+        )
+    if find_spec("cupy") is None:
+        raise mgi.NotFound(
+            "--gpus needs CuPy, which makes the kernels of local steps: run "
+            f"'{sys.executable} -m pip install cupy-cuda13x'"
+        )
+    first, end = (count * (job.local_rank + i) // job.local_size for i in (0, 1))
+    return list(range(first, end))
 
 
 def _query(
@@ -272,3 +314,24 @@ def memory_rate() -> float:
             list(pool.map(np.max, words))
             best = max(best, cores * words[0].nbytes / (time.perf_counter() - started))
     return best
+
+
+def gpu_rate(gpus: list[int]) -> float:
+    """Bytes a second that these GPUs read together, in the best of a few turns."""
+    import cupy
+
+    total = 0.0
+    for gpu in gpus:
+        with cupy.cuda.Device(gpu):
+            words = cupy.ones(1 << 27, "i8")
+            best = 0.0
+            for _ in range(5):
+                begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+                begin.record()
+                cupy.max(words)
+                end.record()
+                end.synchronize()
+                milliseconds = cupy.cuda.get_elapsed_time(begin, end)
+                best = max(best, words.nbytes / milliseconds * 1e3)
+            total += best
+    return total

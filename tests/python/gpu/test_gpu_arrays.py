@@ -206,6 +206,33 @@ def test_copies_to_a_gpu_and_back_keep_nulls_and_bits(
     assert again.to_arrow().equals(table.to_arrow())
 
 
+def test_tables_of_other_tables_columns(driver: Driver) -> None:
+    batch = rows_with_nulls(200).slice(3, 100)
+    table = mgi.GpuTable.from_host(batch, "cuda:1")
+    array = DlArray(driver.array(np.arange(100), gpu=1))
+    made = mgi.GpuTable({"first": table["s"], "array": array, "i": table["i"], "d": table["d"]})
+    del table
+    expected = pa.table(
+        {"first": batch["s"], "array": np.arange(100), "i": batch["i"], "d": batch["d"]}
+    )
+    assert made.device == "cuda:1"
+    assert made.to_arrow().equals(expected.cast(made.to_arrow().schema))
+    assert made.to_arrow().schema.types == [
+        batch["s"].type,
+        pa.int64(),
+        batch["i"].type,
+        batch["d"].type,
+    ]
+
+
+def test_columns_that_do_not_belong_together_are_refused(driver: Driver) -> None:
+    table = mgi.GpuTable.from_host(rows_with_nulls(10), "cuda:1")
+    with pytest.raises(mgi.InvalidArgument, match="column 'b' has 3 rows and column 'a' 10"):
+        mgi.GpuTable({"a": table["i"], "b": DlArray(driver.array([1, 2, 3], gpu=1))})
+    with pytest.raises(mgi.InvalidArgument, match="column 'b' is on cuda:1 and column 'a' on"):
+        mgi.GpuTable({"a": DlArray(driver.array(np.arange(10), gpu=0)), "b": table["i"]})
+
+
 def test_columns_with_nulls_are_no_arrays(driver: Driver) -> None:
     table = mgi.GpuTable.from_host(rows_with_nulls(100))
     column = table["i"]

@@ -1,7 +1,6 @@
 """Q2, minimum cost supplier: for brass parts of a size, who in Europe sells them cheapest."""
 
-from polars import String, col
-
+from mgi.tpch.expr import col
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
 
@@ -30,7 +29,7 @@ def plan(t: Tables) -> Frame:
     ).join(nation, [("s_nationkey", "n_nationkey")], right=["n_name"])  # fmt: skip
     part = (
         t.read("part", "p_partkey", "p_mfgr", "p_type", "p_size")
-        .where(col("p_size") == 15, col("p_type").cast(String).str.ends_with("BRASS"))
+        .where(col("p_size") == 15, col("p_type").like("%BRASS"))
         .select("p_partkey", "p_mfgr")
     )
     offers = (

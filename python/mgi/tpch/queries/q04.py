@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
 
@@ -18,7 +17,7 @@ GROUP BY o_orderpriority ORDER BY o_orderpriority
 
 def plan(t: Tables) -> Frame:
     """The quarter's orders are built, and late lines probe them."""
-    quarter = col("o_orderdate").is_between(date(1993, 7, 1), date(1993, 10, 1), closed="left")
+    quarter = col("o_orderdate").within(date(1993, 7, 1), date(1993, 10, 1))
     orders = (
         t.read("orders", "o_orderkey", "o_orderdate", "o_orderpriority")
         .where(quarter)

@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -27,7 +26,7 @@ def plan(t: Tables) -> Frame:
     customer = t.read("customer", "c_custkey", "c_nationkey").join(
         nation, [("c_nationkey", "n_nationkey")], how="semi"
     )
-    year = col("o_orderdate").is_between(date(1994, 1, 1), date(1995, 1, 1), closed="left")
+    year = col("o_orderdate").within(date(1994, 1, 1), date(1995, 1, 1))
     orders = (
         t.read("orders", "o_orderkey", "o_custkey", "o_orderdate")
         .where(year)

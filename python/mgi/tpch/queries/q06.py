@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -17,10 +16,10 @@ WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
 
 def plan(t: Tables) -> Frame:
     """Endpoints fold their own rows; MGI adds up what they have."""
-    year = col("l_shipdate").is_between(date(1994, 1, 1), date(1995, 1, 1), closed="left")
+    year = col("l_shipdate").within(date(1994, 1, 1), date(1995, 1, 1))
     return (
         t.read("lineitem", "l_quantity", "l_extendedprice", "l_discount", "l_shipdate")
-        .where(year, fixed("l_discount").is_between(0.05, 0.07), fixed("l_quantity") < 24)
+        .where(year, fixed("l_discount").between(0.05, 0.07), fixed("l_quantity") < 24)
         .select(saved=fixed("l_extendedprice") * fixed("l_discount"))
         .group_by(revenue=("sum", "saved"))
     )

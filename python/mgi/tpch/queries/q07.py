@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -47,7 +46,7 @@ def plan(t: Tables) -> Frame:
         t.read(
             "lineitem", "l_orderkey", "l_suppkey", "l_extendedprice", "l_discount", "l_shipdate"
         )
-        .where(col("l_shipdate").is_between(date(1995, 1, 1), date(1996, 12, 31)))
+        .where(col("l_shipdate").between(date(1995, 1, 1), date(1996, 12, 31)))
         .select(
             "l_orderkey", "l_suppkey", "l_shipdate",
             volume=fixed("l_extendedprice") * (1 - fixed("l_discount")),
@@ -65,7 +64,7 @@ def plan(t: Tables) -> Frame:
             right=["cust_nation"],
         )
         .where(col("supp_nation") != col("cust_nation"))
-        .select("supp_nation", "cust_nation", "volume", l_year=col("l_shipdate").dt.year())
+        .select("supp_nation", "cust_nation", "volume", l_year=col("l_shipdate").year())
         .group_by("supp_nation", "cust_nation", "l_year", few=True, revenue=("sum", "volume"))
         .sort("supp_nation", "cust_nation", "l_year")
     )  # fmt: skip

@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -47,7 +46,7 @@ def plan(t: Tables) -> Frame:
     volume = fixed("volume", 4)
     return (
         t.read("orders", "o_orderkey", "o_custkey", "o_orderdate")
-        .where(col("o_orderdate").is_between(date(1995, 1, 1), date(1996, 12, 31)))
+        .where(col("o_orderdate").between(date(1995, 1, 1), date(1996, 12, 31)))
         .join(
             lines.select(
                 "l_orderkey", "l_suppkey",
@@ -60,7 +59,7 @@ def plan(t: Tables) -> Frame:
         .join(customer, [("o_custkey", "c_custkey")], how="semi")
         .join(supplier, [("l_suppkey", "s_suppkey")], right=["n_name"])
         .select(
-            o_year=col("o_orderdate").dt.year(),
+            o_year=col("o_orderdate").year(),
             volume=volume,
             brazil=volume.where(col("n_name") == "BRAZIL"),
         )

@@ -1,7 +1,6 @@
 """Q9, product type profit measure: what each nation earned on green parts, by year."""
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -20,9 +19,7 @@ GROUP BY nation, o_year ORDER BY nation, o_year DESC
 
 def plan(t: Tables) -> Frame:
     """Green parts' offers are built, and lines probe them; those are built, and orders do."""
-    green = t.read("part", "p_partkey", "p_name").where(
-        col("p_name").str.contains("green", literal=True)
-    )
+    green = t.read("part", "p_partkey", "p_name").where(col("p_name").like("%green%"))
     nation = t.read("nation", "n_nationkey", "n_name").select("n_nationkey", nation="n_name")
     supplier = t.read("supplier", "s_suppkey", "s_nationkey").join(
         nation, [("s_nationkey", "n_nationkey")], left=["s_suppkey"], right=["nation"]
@@ -51,7 +48,7 @@ def plan(t: Tables) -> Frame:
             left=["o_orderdate"],
             right=["nation", "amount"],
         )
-        .select("nation", "amount", o_year=col("o_orderdate").dt.year())
+        .select("nation", "amount", o_year=col("o_orderdate").year())
         .group_by("nation", "o_year", few=True, sum_profit=("sum", "amount"))
         .sort("nation", ("o_year", "desc"))
     )

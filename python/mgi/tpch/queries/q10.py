@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -21,7 +20,7 @@ ORDER BY revenue DESC LIMIT 20
 
 def plan(t: Tables) -> Frame:
     """Sums by customer's key, of which twenty are looked up: the other columns depend on it."""
-    quarter = col("o_orderdate").is_between(date(1993, 10, 1), date(1994, 1, 1), closed="left")
+    quarter = col("o_orderdate").within(date(1993, 10, 1), date(1994, 1, 1))
     orders = t.read("orders", "o_orderkey", "o_custkey", "o_orderdate").where(quarter)
     best = (
         t.read("lineitem", "l_orderkey", "l_extendedprice", "l_discount", "l_returnflag")

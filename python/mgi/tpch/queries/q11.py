@@ -1,7 +1,6 @@
 """Q11, important stock identification: parts that make up much of the value of Germany's stock."""
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables

@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import Int64, col
-
+from mgi.tpch.expr import col
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
 
@@ -23,7 +22,7 @@ GROUP BY l_shipmode ORDER BY l_shipmode
 
 def plan(t: Tables) -> Frame:
     """The few late lines are built, and orders probe them."""
-    year = col("l_receiptdate").is_between(date(1994, 1, 1), date(1995, 1, 1), closed="left")
+    year = col("l_receiptdate").within(date(1994, 1, 1), date(1995, 1, 1))
     late = (
         t.read(
             "lineitem", "l_orderkey", "l_shipmode", "l_shipdate", "l_commitdate", "l_receiptdate"
@@ -40,7 +39,7 @@ def plan(t: Tables) -> Frame:
     return (
         t.read("orders", "o_orderkey", "o_orderpriority")
         .join(late, [("o_orderkey", "l_orderkey")], left=["o_orderpriority"], right=["l_shipmode"])
-        .select("l_shipmode", high=urgent.cast(Int64), low=(~urgent).cast(Int64))
+        .select("l_shipmode", high=urgent.to_int(), low=(~urgent).to_int())
         .group_by(
             "l_shipmode", few=True, high_line_count=("sum", "high"), low_line_count=("sum", "low")
         )

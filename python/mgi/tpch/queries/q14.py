@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -18,14 +17,14 @@ WHERE l_partkey = p_partkey AND l_shipdate >= DATE '1995-09-01' AND l_shipdate <
 
 def plan(t: Tables) -> Frame:
     """A month's lines are built, and parts probe them."""
-    month = col("l_shipdate").is_between(date(1995, 9, 1), date(1995, 10, 1), closed="left")
+    month = col("l_shipdate").within(date(1995, 9, 1), date(1995, 10, 1))
     lines = (
         t.read("lineitem", "l_partkey", "l_extendedprice", "l_discount", "l_shipdate")
         .where(month)
         .select("l_partkey", price=fixed("l_extendedprice") * (1 - fixed("l_discount")))
     )
     part = t.read("part", "p_partkey", "p_type").select(
-        "p_partkey", promoted=col("p_type").cast(str).str.starts_with("PROMO")
+        "p_partkey", promoted=col("p_type").like("PROMO%")
     )
     price = fixed("price", 4)
     return (

@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -20,7 +19,7 @@ ORDER BY s_suppkey
 
 def plan(t: Tables) -> Frame:
     """Sums by supplier; the greatest comes to every endpoint; its suppliers are looked up."""
-    quarter = col("l_shipdate").is_between(date(1996, 1, 1), date(1996, 4, 1), closed="left")
+    quarter = col("l_shipdate").within(date(1996, 1, 1), date(1996, 4, 1))
     revenue = (
         t.read("lineitem", "l_suppkey", "l_extendedprice", "l_discount", "l_shipdate")
         .where(quarter)

@@ -1,7 +1,6 @@
 """Q16, parts/supplier relationship: how many suppliers without complaints have which parts."""
 
-from polars import String, col
-
+from mgi.tpch.expr import col
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
 
@@ -20,11 +19,11 @@ def plan(t: Tables) -> Frame:
     part = t.read("part", "p_partkey", "p_brand", "p_type", "p_size").where(
         col("p_size").is_in([49, 14, 23, 45, 19, 3, 36, 9]),
         col("p_brand") != "Brand#45",
-        ~col("p_type").cast(String).str.starts_with("MEDIUM POLISHED"),
+        ~col("p_type").like("MEDIUM POLISHED%"),
     )
     complaints = (
         t.read("supplier", "s_suppkey", "s_comment")
-        .where(col("s_comment").str.contains("(?s)Customer.*Complaints"))
+        .where(col("s_comment").like("%Customer%Complaints%"))
         .select("s_suppkey")
     )
     return (

@@ -1,7 +1,6 @@
 """Q17, small-quantity-order revenue: what lines far below their part's mean quantity bring."""
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables

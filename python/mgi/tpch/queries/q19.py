@@ -1,7 +1,6 @@
 """Q19, discounted revenue: three brands, each in packages and amounts of its own."""
 
-from polars import Expr, col
-
+from mgi.tpch.expr import Expr, col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -24,7 +23,7 @@ def _brand(name: str, size: str, packages: str, most: int) -> Expr:
     return (
         (col("p_brand") == name)
         & col("p_container").is_in(containers)
-        & col("p_size").is_between(1, most)
+        & col("p_size").between(1, most)
     )
 
 
@@ -35,7 +34,7 @@ def plan(t: Tables) -> Frame:
         10: _brand("Brand#23", "MED", "BAG BOX PKG PACK", 10),
         20: _brand("Brand#34", "LG", "CASE BOX PACK PKG", 15),
     }
-    least = sum(condition.cast(int) * quantity for quantity, condition in brands.items())
+    least = sum(condition.to_int() * quantity for quantity, condition in brands.items())
     part = (
         t.read("part", "p_partkey", "p_brand", "p_container", "p_size")
         .select("p_partkey", least=least)
@@ -55,7 +54,7 @@ def plan(t: Tables) -> Frame:
         .where(
             col("l_shipmode").is_in(["AIR", "AIR REG"]),
             col("l_shipinstruct") == "DELIVER IN PERSON",
-            fixed("l_quantity").is_between(1, 30),
+            fixed("l_quantity").between(1, 30),
         )
         .select(
             "l_partkey", "l_quantity", price=fixed("l_extendedprice") * (1 - fixed("l_discount"))

@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -30,13 +29,13 @@ def plan(t: Tables) -> Frame:
         how="semi",
         left=["s_suppkey", "s_name", "s_address"],
     )
-    forest = t.read("part", "p_partkey", "p_name").where(col("p_name").str.starts_with("forest"))
+    forest = t.read("part", "p_partkey", "p_name").where(col("p_name").like("forest%"))
     stock = (
         t.read("partsupp", "ps_partkey", "ps_suppkey", "ps_availqty")
         .join(forest.select("p_partkey"), [("ps_partkey", "p_partkey")], how="semi")
         .join(supplier.select("s_suppkey"), [("ps_suppkey", "s_suppkey")], how="semi")
     )
-    year = col("l_shipdate").is_between(date(1994, 1, 1), date(1995, 1, 1), closed="left")
+    year = col("l_shipdate").within(date(1994, 1, 1), date(1995, 1, 1))
     keys = [("l_partkey", "ps_partkey"), ("l_suppkey", "ps_suppkey")]
     much = (
         t.read("lineitem", "l_partkey", "l_suppkey", "l_quantity", "l_shipdate")

@@ -1,7 +1,6 @@
 """Q21, suppliers who kept orders waiting: theirs were the only late lines, of several."""
 
-from polars import col, when
-
+from mgi.tpch.expr import choose, col
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
 
@@ -18,6 +17,9 @@ WHERE s_suppkey = l1.l_suppkey AND o_orderkey = l1.l_orderkey AND o_orderstatus 
   AND s_nationkey = n_nationkey AND n_name = 'SAUDI ARABIA'
 GROUP BY s_name ORDER BY numwait DESC, s_name LIMIT 100
 """
+
+#: Greater than any supplier's key.
+NONE = 2**62
 
 
 def plan(t: Tables) -> Frame:
@@ -38,16 +40,21 @@ def plan(t: Tables) -> Frame:
         .join(supplier, [("l_suppkey", "s_suppkey")], left=["l_orderkey"], right=["s_name"])
         .join(orders.select("o_orderkey"), [("l_orderkey", "o_orderkey")], how="semi")
     )
-    # The least and the greatest supplier differ where there are several.
+    # The least and the greatest supplier differ where there are several. Some line is late.
     alone = (
         lines.join(waiting.select("l_orderkey"), "l_orderkey", how="semi")
-        .select("l_orderkey", "l_suppkey", late=when(late).then(col("l_suppkey")))
+        .select(
+            "l_orderkey",
+            "l_suppkey",
+            late=choose(late, col("l_suppkey"), NONE),
+            last_late=choose(late, col("l_suppkey"), 0),
+        )
         .group_by(
             "l_orderkey",
             least=("min", "l_suppkey"),
             most=("max", "l_suppkey"),
             least_late=("min", "late"),
-            most_late=("max", "late"),
+            most_late=("max", "last_late"),
         )
         .where(col("least") != col("most"), col("least_late") == col("most_late"))
         .select("l_orderkey")

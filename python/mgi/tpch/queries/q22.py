@@ -1,7 +1,6 @@
 """Q22, global sales opportunity: well-off customers of seven countries who never ordered."""
 
-from polars import col
-
+from mgi.tpch.expr import col
 from mgi.tpch.fixed import fixed
 from mgi.tpch.frame import Frame
 from mgi.tpch.tables import Tables
@@ -23,7 +22,7 @@ def plan(t: Tables) -> Frame:
     countries = ["13", "31", "23", "29", "30", "18", "17"]
     customer = (
         t.read("customer", "c_custkey", "c_phone", "c_acctbal")
-        .select("c_custkey", "c_acctbal", cntrycode=col("c_phone").str.slice(0, 2))
+        .select("c_custkey", "c_acctbal", cntrycode=col("c_phone").head(2))
         .where(col("cntrycode").is_in(countries), fixed("c_acctbal") > 0)
     )
     mean = customer.group_by(total=("sum", "c_acctbal"), rows=("count", "c_acctbal")).select(

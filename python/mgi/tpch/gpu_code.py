@@ -1,0 +1,222 @@
+"""Expressions as CUDA C++."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from mgi.gpu_table import GpuColumn
+from mgi.tpch.expr import Expr, to_polars
+
+
+class NotOnGpu(Exception):  # noqa: N818
+    """An expression that no kernel is made for; it says what of it."""
+
+
+class Value(NamedTuple):
+    """An expression's text, and its type in C++: ``i64``, ``double``, ``bool``, ``__int128``."""
+
+    text: str
+    type: str
+
+
+#: Types of C++ by ``__cuda_array_interface__``'s.
+_C_TYPES = {
+    "i1": "signed char",
+    "i2": "short",
+    "i4": "int",
+    "i8": "i64",
+    "u1": "unsigned char",
+    "u2": "unsigned short",
+    "u4": "unsigned",
+    "u8": "unsigned long long",
+    "f4": "float",
+    "f8": "double",
+}
+#: Of the offsets of a text's characters.
+_SPACE = {"string": "int", "large_string": "i64"}
+_DAY_0 = datetime.date(1970, 1, 1)
+
+
+@dataclasses.dataclass
+class Code:
+    """Makes the texts of one kernel, and gathers what it reads."""
+
+    columns: Mapping[str, Any]
+    """By name: arrays of CuPy, and of MGI those that are none."""
+    means: Mapping[str, pl.DataType]
+    """What the numbers of arrays stand for: Date, Boolean, Enum."""
+    tables: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """By its text, what an expression of a coded column gives for each code."""
+    params: list[str] = dataclasses.field(default_factory=list)
+    """As the kernel declares them."""
+    args: list[Any] = dataclasses.field(default_factory=list)
+    """As the kernel is given them."""
+    _names: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def param_text(self) -> str:
+        """All parameters, with a comma behind each."""
+        return "".join(f"{param}, " for param in self.params)
+
+    def value(self, given: Any) -> Value:
+        """An expression's, or another value's, for row `i`."""
+        if isinstance(given, bool):
+            return Value(str(given).lower(), "bool")
+        if isinstance(given, datetime.date):
+            return Value(f"{(given - _DAY_0).days}LL", "i64")
+        if isinstance(given, int):
+            return Value(f"({given}LL)", "i64")
+        if isinstance(given, float):
+            return Value(f"({given!r})", "double")
+        if not isinstance(given, Expr):
+            raise NotOnGpu(f"a {type(given).__name__}")
+        if given.how != "col":
+            names = given.names()
+            if len(names) == 1 and isinstance(self.means.get(name := next(iter(names))), pl.Enum):
+                return self._of_codes(given, name)
+        if given.how in _BINARY:
+            return self._binary(given.how, *map(self.value, given.args))
+        if given.how not in _FUNCTIONS:
+            raise NotOnGpu(given.how)
+        return _FUNCTIONS[given.how](self, *given.args)
+
+    def condition(self, conditions: list[Expr]) -> str:
+        """Whether all hold."""
+        return " && ".join(f"({self.value(one).text})" for one in conditions) or "true"
+
+    def _binary(self, how: str, one: Value, other: Value) -> Value:
+        if how in ("&", "|"):
+            return Value(f"({one.text} {how * 2} {other.text})", "bool")
+        if how == "/":
+            return Value(f"((double){one.text} / (double){other.text})", "double")
+        if how in ("+", "-", "*"):
+            kinds = {one.type, other.type} - {"bool"} or {"i64"}
+            kind = next(k for k in ("double", "__int128", "i64") if k in kinds)
+            return Value(f"({one.text} {how} {other.text})", kind)
+        return Value(f"({one.text} {how} {other.text})", "bool")
+
+    def _col(self, name: str) -> Value:
+        column = self.columns[name]
+        if not isinstance(column, GpuColumn):
+            at = f"{self._array(name, 'c', c_type(column), column)}[i]"
+            if self.means.get(name) == pl.Boolean:
+                return Value(f"({at} != 0)", "bool")
+            if column.dtype.kind == "f":
+                return Value(f"(double){at}", "double")
+            return Value(f"(i64){at}", "i64")
+        if column.nullable or not column.type.startswith("decimal128"):
+            raise NotOnGpu(f"column '{name}' of {column.type}")
+        return Value(f"{self._array(name, 'c', '__int128', column.values)}[i]", "__int128")
+
+    def _not(self, given: Expr) -> Value:
+        return Value(f"(!{self.value(given).text})", "bool")
+
+    def _choose(self, condition: Expr, value: Any, otherwise: Any) -> Value:
+        given, one, other = map(self.value, (condition, value, otherwise))
+        kind = "double" if "double" in (one.type, other.type) else one.type
+        return Value(f"({given.text} ? ({kind}){one.text} : ({kind}){other.text})", kind)
+
+    def _is_in(self, given: Expr, values: list[Any]) -> Value:
+        value = self.value(given).text
+        tests = " || ".join(f"{value} == {self.value(one).text}" for one in values)
+        return Value(f"({tests or 'false'})", "bool")
+
+    def _year(self, given: Expr) -> Value:
+        return Value(f"(i64)year_of({self.value(given).text})", "i64")
+
+    def _to_float(self, given: Expr) -> Value:
+        return Value(f"(double){self.value(given).text}", "double")
+
+    def _to_int(self, given: Expr) -> Value:
+        return Value(f"(i64){self.value(given).text}", "i64")
+
+    def _or_if_null(self, given: Expr, value: int) -> Value:
+        column = self.columns[given.args[0]] if given.how == "col" else None
+        if not isinstance(column, GpuColumn) or not column.nullable:
+            return self.value(given)
+        plain, name = column.values, given.args[0]
+        at = self._array(name, "c", c_type(plain), plain)
+        bits = self._array(name, "v", "unsigned char", column.validity)
+        return Value(f"(is_valid({bits}, i) ? (i64){at}[i] : {value}LL)", "i64")
+
+    def _like(self, given: Expr, pattern: str) -> Value:
+        """By a loop over the characters; of a coded column a table has the answers."""
+        column = self.columns[given.args[0]] if given.how == "col" else None
+        texts = isinstance(column, GpuColumn) and column.type in _SPACE and not column.nullable
+        if not texts or "%" not in pattern:
+            raise NotOnGpu(f"like '{pattern}'")
+        name = given.args[0]
+        offsets, characters = column._texts()
+        at = self._array(name, "o", _SPACE[column.type], offsets)
+        text = self._array(name, "t", "char", characters)
+        begin, *middle, end = (part.encode() for part in pattern.split("%"))
+        lines = [f"i64 at = {at}[i]; i64 const end = {at}[i + 1];"]
+        if begin:
+            size = len(begin)
+            test = f"end - at < {size} || !is_at({text} + at, {_quoted(begin)}, {size})"
+            lines.append(f"if ({test}) return false; at += {size};")
+        for part in filter(None, middle):
+            found = f"behind({text}, at, end, {_quoted(part)}, {len(part)})"
+            lines.append(f"at = {found}; if (at < 0) return false;")
+        size = len(end)
+        last = f"end - at >= {size} && is_at({text} + end - {size}, {_quoted(end)}, {size})"
+        lines.append(f"return {last if end else 'true'};")
+        return Value(f"[&]() -> bool {{ {' '.join(lines)} }}()", "bool")
+
+    def _of_codes(self, given: Expr, name: str) -> Value:
+        """What Polars says for each text, looked up by the code."""
+        import cupy
+
+        texts = self.means[name].categories  # type: ignore[attr-defined]
+        coded = pl.DataFrame({name: texts.cast(self.means[name])})
+        answers = coded.select(answer=to_polars(given))["answer"]
+        if answers.dtype == pl.Boolean:
+            kind, table = "bool", answers.to_numpy().astype("uint8")
+        elif answers.dtype.is_integer():
+            kind, table = "i64", answers.to_numpy().astype("int64")
+        else:
+            raise NotOnGpu(f"{given.how} of texts")
+        place = f"{name}{len(self.args)}"
+        param = "unsigned char" if kind == "bool" else "i64"
+        answer = self._array(place, "a", param, cupy.asarray(table))
+        code = self._col(name)
+        return Value(f"({kind}){answer}[{code.text}]", kind)
+
+    def _array(self, name: str, what: str, kind: str, values: Any) -> str:
+        """The parameter that points to it."""
+        if (name, what) not in self._names:
+            self._names[name, what] = f"{what}{len(self.params)}"
+            self.params.append(f"{kind} const* __restrict__ {self._names[name, what]}")
+            self.args.append(values)
+        return self._names[name, what]
+
+
+_BINARY = {"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=", "&", "|"}
+
+
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "col": Code._col,
+    "literal": Code.value,
+    "choose": Code._choose,
+    "~": Code._not,
+    "is_in": Code._is_in,
+    "like": Code._like,
+    "year": Code._year,
+    "or_if_null": Code._or_if_null,
+    "to_float": Code._to_float,
+    "to_int": Code._to_int,
+}
+
+
+def c_type(array: Any) -> str:
+    """Of an array's values in C++."""
+    return _C_TYPES[array.__cuda_array_interface__["typestr"][1:]]
+
+
+def _quoted(text: bytes) -> str:
+    return '"' + "".join(f"\\{byte:03o}" for byte in text) + '"'
