@@ -163,7 +163,7 @@ def test_columns_of_mgis_tables_come_back(gpu):
     frame = rows(500)
     made = gpu.GpuRows.uploaded(frame, 0)
     table = made.table
-    assert table["text"].type == "large_string"
+    assert table["text"].type in ("string", "large_string")
     again = gpu.GpuRows.of(table, 0, made.means)
     assert_frame_equal(host(again), frame)
     assert host(gpu.run([again.where([col("text").like("%n")])])[0].select({"key": col("key")}))
