@@ -224,7 +224,8 @@ class Frame:
         def first(frame: Frame) -> Frame:
             return frame._with([part.first(names, down, limit) for part in frame.own])
 
-        return first(first(self).gather())
+        found = first(self).rows()
+        return found if len(self.cluster.endpoints) == 1 else first(found.gather())
 
     def gather(self) -> Frame:
         """All rows at the first endpoint."""
