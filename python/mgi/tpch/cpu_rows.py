@@ -19,7 +19,7 @@ class CpuRows:
     on_gpu = False
 
     def __init__(self, rows: pl.LazyFrame | pl.DataFrame) -> None:
-        self.rows = rows.lazy()
+        self._rows = rows
 
     @classmethod
     def of(cls, table: Any) -> CpuRows:
@@ -27,9 +27,19 @@ class CpuRows:
         return cls(pl.DataFrame(table))
 
     @property
+    def ready(self) -> bool:
+        """Nothing is to be done to them."""
+        return isinstance(self._rows, pl.DataFrame)
+
+    @property
+    def rows(self) -> pl.LazyFrame:
+        """As Polars takes them."""
+        return self._rows.lazy()
+
+    @property
     def names(self) -> list[str]:
         """Of the columns."""
-        return self.rows.collect_schema().names()
+        return self._rows.collect_schema().names()
 
     @property
     def height(self) -> int:
@@ -39,7 +49,7 @@ class CpuRows:
     @property
     def table(self) -> pl.DataFrame:
         """What MGI takes."""
-        return self.rows.collect()
+        return self._rows if isinstance(self._rows, pl.DataFrame) else self._rows.collect()
 
     def where(self, conditions: Sequence[Expr]) -> CpuRows:
         """Rows for which all of these hold."""

@@ -63,6 +63,9 @@ class Expr:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"{self.how}({', '.join(map(repr, self.args))})"
+
     def __and__(self, other: Any) -> Expr:
         return Expr("&", self, other)
 
@@ -89,7 +92,7 @@ class Expr:
         return Expr("like", self, pattern)
 
     def head(self, count: int) -> Expr:
-        """A text's first characters."""
+        """A text's first characters, which are of a byte each."""
         return Expr("head", self, count)
 
     def year(self) -> Expr:

@@ -209,8 +209,12 @@ class Frame:
 
     def sort(self, *by: str | tuple[str, str], limit: int | None = None) -> Frame:
         """MGI's sort; with a `limit` each endpoint's first rows come to one that sorts them."""
+        names = [key if isinstance(key, str) else key[0] for key in by]
+        down = [not isinstance(key, str) and key[1] == "desc" for key in by]
         if limit is None:
             rows = self.rows()
+            if len(self.cluster.endpoints) == 1 and not rows.on_gpu:
+                return rows.local(lambda part: part.sort(names, descending=down))
             text = ", ".join(key if isinstance(key, str) else " ".join(key) for key in by)
             return self.cluster.run(
                 Step("sort", text, [rows.step]),
@@ -218,8 +222,6 @@ class Frame:
                 rows,
                 call=lambda tables, **where: mgi.sort(tables, list(by), **where),
             )
-        names = [key if isinstance(key, str) else key[0] for key in by]
-        down = [not isinstance(key, str) and key[1] == "desc" for key in by]
 
         def first(frame: Frame) -> Frame:
             return frame._with([part.first(names, down, limit) for part in frame.own])
@@ -243,6 +245,8 @@ class Frame:
 
     def rows(self) -> Frame:
         """Runs the local steps: what MGI takes."""
+        if all(part.ready for part in self.own):
+            return self
         step = Step("local", "CuPy" if self.on_gpu else "Polars", [self.step])
         started = time.perf_counter()
         if self.on_gpu:

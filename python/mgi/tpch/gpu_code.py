@@ -18,7 +18,8 @@ class NotOnGpu(Exception):  # noqa: N818
 
 
 class Value(NamedTuple):
-    """An expression's text, and its type in C++: ``i64``, ``double``, ``bool``, ``__int128``."""
+    """An expression's text, and its type: ``i64``, ``double``, ``bool``, ``__int128``, or ``text8``,
+    a text of at most eight bytes, of which the first are a number's highest."""
 
     text: str
     type: str
@@ -39,6 +40,8 @@ _C_TYPES = {
 }
 #: Of the offsets of a text's characters.
 _SPACE = {"string": "int", "large_string": "i64"}
+#: Bytes of a text that a number holds.
+_SHORT = 8
 _DAY_0 = datetime.date(1970, 1, 1)
 
 
@@ -49,9 +52,8 @@ class Code:
     columns: Mapping[str, Any]
     """By name: arrays of CuPy, and of MGI those that are none."""
     means: Mapping[str, pl.DataType]
-    """What the numbers of arrays stand for: Date, Boolean, Enum."""
-    tables: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """By its text, what an expression of a coded column gives for each code."""
+    """What the numbers of arrays stand for: Date, Boolean, Enum, String."""
+    gpu: int
     params: list[str] = dataclasses.field(default_factory=list)
     """As the kernel declares them."""
     args: list[Any] = dataclasses.field(default_factory=list)
@@ -73,6 +75,9 @@ class Code:
             return Value(f"({given}LL)", "i64")
         if isinstance(given, float):
             return Value(f"({given!r})", "double")
+        if isinstance(given, str) and len(given.encode()) <= _SHORT:
+            packed = given.encode().ljust(_SHORT, b"\0")
+            return Value(f"{int.from_bytes(packed, 'big')}ULL", "text8")
         if not isinstance(given, Expr):
             raise NotOnGpu(f"a {type(given).__name__}")
         if given.how != "col":
@@ -90,6 +95,8 @@ class Code:
         return " && ".join(f"({self.value(one).text})" for one in conditions) or "true"
 
     def _binary(self, how: str, one: Value, other: Value) -> Value:
+        if "text8" in (one.type, other.type) and one.type != other.type:
+            raise NotOnGpu(f"{how} of a text and a number")
         if how in ("&", "|"):
             return Value(f"({one.text} {how * 2} {other.text})", "bool")
         if how == "/":
@@ -106,6 +113,8 @@ class Code:
             at = f"{self._array(name, 'c', c_type(column), column)}[i]"
             if self.means.get(name) == pl.Boolean:
                 return Value(f"({at} != 0)", "bool")
+            if self.means.get(name) == pl.String:
+                return Value(at, "text8")
             if column.dtype.kind == "f":
                 return Value(f"(double){at}", "double")
             return Value(f"(i64){at}", "i64")
@@ -122,9 +131,15 @@ class Code:
         return Value(f"({given.text} ? ({kind}){one.text} : ({kind}){other.text})", kind)
 
     def _is_in(self, given: Expr, values: list[Any]) -> Value:
-        value = self.value(given).text
-        tests = " || ".join(f"{value} == {self.value(one).text}" for one in values)
-        return Value(f"({tests or 'false'})", "bool")
+        value = self.value(given)
+        tests = [self._binary("==", value, self.value(one)).text for one in values]
+        return Value(f"({' || '.join(tests) or 'false'})", "bool")
+
+    def _head(self, given: Expr, count: int) -> Value:
+        if count > _SHORT:
+            raise NotOnGpu(f"head of {count}")
+        at, text = self._texts(given, "head")
+        return Value(f"packed({text} + {at}[i], {at}[i + 1] - {at}[i], {count})", "text8")
 
     def _year(self, given: Expr) -> Value:
         return Value(f"(i64)year_of({self.value(given).text})", "i64")
@@ -146,14 +161,9 @@ class Code:
 
     def _like(self, given: Expr, pattern: str) -> Value:
         """By a loop over the characters; of a coded column a table has the answers."""
-        column = self.columns[given.args[0]] if given.how == "col" else None
-        texts = isinstance(column, GpuColumn) and column.type in _SPACE and not column.nullable
-        if not texts or "%" not in pattern:
+        if "%" not in pattern:
             raise NotOnGpu(f"like '{pattern}'")
-        name = given.args[0]
-        offsets, characters = column._texts()
-        at = self._array(name, "o", _SPACE[column.type], offsets)
-        text = self._array(name, "t", "char", characters)
+        at, text = self._texts(given, f"like '{pattern}'")
         begin, *middle, end = (part.encode() for part in pattern.split("%"))
         lines = [f"i64 at = {at}[i]; i64 const end = {at}[i + 1];"]
         if begin:
@@ -168,24 +178,37 @@ class Code:
         lines.append(f"return {last if end else 'true'};")
         return Value(f"[&]() -> bool {{ {' '.join(lines)} }}()", "bool")
 
+    def _texts(self, given: Expr, wanted: str) -> tuple[str, str]:
+        """The parameters with a plain column's offsets and characters."""
+        column = self.columns[given.args[0]] if given.how == "col" else None
+        texts = isinstance(column, GpuColumn) and column.type in _SPACE and not column.nullable
+        if not texts:
+            raise NotOnGpu(wanted)
+        offsets, characters = column._texts()
+        name = given.args[0]
+        return (
+            self._array(name, "o", _SPACE[column.type], offsets),
+            self._array(name, "t", "char", characters),
+        )
+
     def _of_codes(self, given: Expr, name: str) -> Value:
         """What Polars says for each text, looked up by the code."""
         import cupy
 
-        texts = self.means[name].categories  # type: ignore[attr-defined]
-        coded = pl.DataFrame({name: texts.cast(self.means[name])})
-        answers = coded.select(answer=to_polars(given))["answer"]
-        if answers.dtype == pl.Boolean:
-            kind, table = "bool", answers.to_numpy().astype("uint8")
-        elif answers.dtype.is_integer():
-            kind, table = "i64", answers.to_numpy().astype("int64")
-        else:
-            raise NotOnGpu(f"{given.how} of texts")
-        place = f"{name}{len(self.args)}"
+        coded = self.means[name]
+        asked = (repr(given), id(coded), self.gpu)
+        if asked not in _ANSWERS:
+            texts = pl.DataFrame({name: coded.categories.cast(coded)})  # type: ignore[attr-defined]
+            answers = texts.select(answer=to_polars(given))["answer"]
+            if answers.dtype != pl.Boolean and not answers.dtype.is_integer():
+                raise NotOnGpu(repr(given))
+            kind, numpy_type = ("bool", "u1") if answers.dtype == pl.Boolean else ("i64", "i8")
+            with cupy.cuda.Device(self.gpu):
+                _ANSWERS[asked] = kind, cupy.asarray(answers.to_numpy().astype(numpy_type)), coded
+        kind, table, _ = _ANSWERS[asked]
         param = "unsigned char" if kind == "bool" else "i64"
-        answer = self._array(place, "a", param, cupy.asarray(table))
-        code = self._col(name)
-        return Value(f"({kind}){answer}[{code.text}]", kind)
+        answer = self._array(repr(given), "a", param, table)
+        return Value(f"({kind}){answer}[{self._col(name).text}]", kind)
 
     def _array(self, name: str, what: str, kind: str, values: Any) -> str:
         """The parameter that points to it."""
@@ -196,6 +219,8 @@ class Code:
         return self._names[name, what]
 
 
+#: What is said for each text of an Enum (by its identity, it is kept), on a GPU.
+_ANSWERS: dict[tuple[str, int, int], tuple[str, Any, pl.DataType]] = {}
 _BINARY = {"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=", "&", "|"}
 
 
@@ -205,6 +230,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "choose": Code._choose,
     "~": Code._not,
     "is_in": Code._is_in,
+    "head": Code._head,
     "like": Code._like,
     "year": Code._year,
     "or_if_null": Code._or_if_null,

@@ -27,6 +27,7 @@ _OUTPUTS: dict[str, tuple[str, str, pl.DataType | None]] = {
     "bool": ("unsigned char", "u1", pl.Boolean()),
     "i64": ("i64", "i8", None),
     "double": ("double", "f8", None),
+    "text8": ("unsigned long long", "u8", pl.String()),
 }
 
 
@@ -41,7 +42,8 @@ class GpuRows:
     columns: dict[str, Any]
     """Arrays of CuPy, and columns of MGI's tables that are none."""
     means: dict[str, pl.DataType]
-    """By the column's name Date, Boolean, or Enum, whose order is that of its texts."""
+    """By the column's name Date, Boolean, Enum, whose order is that of its texts, or String, of at
+    most eight bytes in a number."""
     height: int
     conditions: list[Expr] = dataclasses.field(default_factory=list)
     values: dict[str, Expr] = dataclasses.field(default_factory=dict)
@@ -78,6 +80,13 @@ class GpuRows:
         return cls(gpu, columns, means, rows.height)
 
     @property
+    def ready(self) -> bool:
+        """Nothing is to be done to them, but to leave columns away."""
+        return not self.conditions and all(
+            value.how == "col" and value.args[0] == name for name, value in self.values.items()
+        )
+
+    @property
     def names(self) -> list[str]:
         """Of the columns."""
         return list(self.values)
@@ -85,7 +94,7 @@ class GpuRows:
     @property
     def table(self) -> mgi.GpuTable:
         """What MGI takes."""
-        return mgi.GpuTable(self.columns)
+        return mgi.GpuTable({name: self.columns[name] for name in self.values})
 
     def where(self, conditions: Sequence[Expr]) -> GpuRows:
         """Rows for which all of these hold."""
@@ -130,7 +139,7 @@ class GpuRows:
 
     def code(self) -> Code:
         """For a kernel over these rows."""
-        return Code(self.columns, self.means)
+        return Code(self.columns, self.means, self.gpu)
 
     def begin(self) -> _Work:
         """Starts the kernels; where rows are left out, those that count."""
@@ -149,7 +158,15 @@ def beside(parts: Sequence[GpuRows]) -> GpuRows:
 
 def _meaning(name: str, kind: pl.DataType) -> pl.Expr:
     """What a column's numbers stand for."""
+    if kind == pl.String:
+        return pl.col(name).map_batches(_unpacked, return_dtype=pl.String)
     return pl.col(name).cat.to(kind) if isinstance(kind, pl.Enum) else pl.col(name).cast(kind)
+
+
+def _unpacked(packed: pl.Series) -> pl.Series:
+    """Texts of at most eight bytes, of which the first are a number's highest."""
+    texts = packed.to_numpy().astype(">u8").view("S8").astype(str)
+    return pl.Series(packed.name, texts, dtype=pl.String)
 
 
 def _plain(column: GpuColumn) -> Any:
@@ -246,7 +263,7 @@ class GpuFold:
     sizes: list[int]
     folds: dict[str, tuple[str, str | None]]
 
-    on_gpu = True
+    on_gpu, ready = True, False
 
     def on_host(self) -> CpuRows:
         """By Polars."""
@@ -332,7 +349,7 @@ class GpuFirst:
     down: list[bool]
     limit: int
 
-    on_gpu = True
+    on_gpu, ready = True, False
 
     def on_host(self) -> CpuRows:
         """By Polars."""

@@ -37,6 +37,15 @@ __device__ inline i64 behind(char const* text, i64 begin, i64 end, char const* w
     return -1;
 }
 
+// A text's first bytes, the first one highest.
+__device__ inline unsigned long long packed(char const* text, i64 size, int count) {
+    unsigned long long word = 0;
+    for (int k = 0; k < 8; ++k) {
+        word = word << 8 | (k < count && k < size ? (unsigned char)text[k] : 0);
+    }
+    return word;
+}
+
 __device__ inline bool is_valid(unsigned char const* bits, i64 i) {
     return bits[i / 8] >> (i % 8) & 1;
 }
