@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import mgi
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -14,6 +15,8 @@ from mgi.cli import main
 from mgi.demo import data
 from mgi.demo.progress import Step
 from mgi.tpch import answer, queries
+from mgi.tpch.cpu_rows import CpuRows
+from mgi.tpch.expr import Expr, col
 from mgi.tpch.fixed import fixed
 from run_support import MGI, Runner, needs_control
 
@@ -124,19 +127,74 @@ def test_too_much_for_the_memory_says_how_much_is_needed(tmp_path, capsys):
 
 
 def test_products_and_sums_are_exact():
-    frame = pl.DataFrame({"price": [10_000_001], "discount": [7], "tax": [8]})
+    frame = CpuRows(pl.DataFrame({"price": [10_000_001], "discount": [7], "tax": [8]}))
     value = fixed("price") * (1 - fixed("discount")) * (1 + fixed("tax"))
     assert value.scale == 6
-    table = frame.select(x=value.expr, y=(fixed("price") + fixed("tax")).expr).to_arrow()
+    found = frame.select({"x": value.expr, "y": (fixed("price") + fixed("tax")).expr})
+    table = found.table.to_arrow()
     row = answer.as_decimals(table, {"x": 6, "y": 2}).to_pylist()[0]
     assert row == {"x": Decimal("100440.010044"), "y": Decimal("100000.09")}
 
 
+@pytest.mark.skipif(mgi._mgi.gpus() > 0, reason="of machines without a GPU")
+def test_no_gpu(tmp_path, capsys):
+    given = ["tpch", "--sf", "0.001", "--data", str(tmp_path), "--gpus", "1"]
+    assert main(given) == 1
+    assert "--gpus needs a GPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0", "x", "-1"])
+def test_numbers_of_gpus(text, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(["tpch", "--gpus", text])
+    assert leaving.value.code == 2
+    assert "a number of GPUs" in capsys.readouterr().err
+
+
+def test_processes_share_a_servers_gpus(monkeypatch):
+    from mgi.tpch import run
+
+    monkeypatch.setattr(mgi._mgi, "gpus", lambda: 4)
+    monkeypatch.setattr(run, "find_spec", lambda name: name)
+    job = mgi.Job("", rank=1, size=2, local_rank=1, local_size=2, server="", launcher="")
+    assert run.own_gpus(4, job) == [2, 3]
+    assert run.own_gpus(3, job) == [1, 2]
+    with pytest.raises(mgi.InvalidArgument, match="2 processes of a server share 1 GPUs"):
+        run.own_gpus(1, job)
+    with pytest.raises(mgi.NotFound, match="--gpus is 5, and there are 4"):
+        run.own_gpus(5, job)
+    monkeypatch.setattr(run, "find_spec", lambda name: None)
+    with pytest.raises(mgi.NotFound, match="pip install cupy"):
+        run.own_gpus(4, job)
+
+
 def test_numbers_of_other_scales_are_compared_by_value():
-    frame = pl.DataFrame({"a": [100, 150, 200], "b": [1, 2, 2]})
-    assert frame.select(x=fixed("a") < 2)["x"].to_list() == [True, True, False]
-    assert frame.select(x=fixed("a") >= fixed("b", 0))["x"].to_list() == [True, False, True]
-    assert frame.select(x=fixed("a").is_between(1.5, 2))["x"].to_list() == [False, True, True]
+    frame = CpuRows(pl.DataFrame({"a": [100, 150, 200], "b": [1, 2, 2]}))
+
+    def of(value: Expr) -> list[bool]:
+        return frame.select({"x": value}).table["x"].to_list()
+
+    assert of(fixed("a") < 2) == [True, True, False]
+    assert of(fixed("a") >= fixed("b", 0)) == [True, False, True]
+    assert of(fixed("a").between(1.5, 2)) == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fit"),
+    [
+        ("%b%", ["abc", "b", "b.b"]),
+        ("b%", ["b", "b.b"]),
+        ("%b", ["b", "b.b"]),
+        ("a%c", ["abc", "a\nc"]),
+        ("%b%b%", ["b.b"]),
+        ("b.b", ["b.b"]),
+        ("%.%", ["b.b"]),
+    ],
+)
+def test_like(pattern, fit):
+    frame = CpuRows(pl.DataFrame({"a": ["abc", "b", "b.b", "bxb "[:2], "a\nc", ""]}))
+    found = frame.where([col("a").like(pattern)]).table["a"].to_list()
+    assert [text for text in found if text != "bx"] == fit
 
 
 SQL = "SELECT name, total FROM (SELECT 1 ORDER BY x LIMIT 2) ORDER BY total DESC LIMIT 3"

@@ -81,7 +81,7 @@ class CpuRows:
 
 
 def _folded(name: str, function: str, column: str | None, exact: bool) -> pl.Expr:
-    """An aggregate; null where there are no rows."""
+    """An aggregate; null where there are no values."""
     if function == "count":
         rows = pl.len() if column is None else pl.col(column).count()
         return rows.cast(pl.Int64).alias(name)
@@ -90,7 +90,7 @@ def _folded(name: str, function: str, column: str | None, exact: bool) -> pl.Exp
         value = value.cast(pl.Int128).sum().cast(WIDE)
     else:
         value = getattr(value, function)()
-    return pl.when(pl.len() > 0).then(value).alias(name)
+    return pl.when(pl.col(column).count() > 0).then(value).alias(name)
 
 
 def run(parts: Sequence[CpuRows]) -> list[CpuRows]:

@@ -50,8 +50,6 @@ class Cluster:
     """On GPUs, as many, where those have the tables; what is small comes to the CPUs."""
     gpus: list[int] = dataclasses.field(default_factory=list)
     """N of ``cuda:N`` of each of its own."""
-    gpu_options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Of every call of MGI there."""
     steps: list[Step] = dataclasses.field(default_factory=list)
     """In the order in which they ran."""
 
@@ -60,13 +58,12 @@ class Cluster:
         stats: dict[str, Any] = {}
         on_gpu = any(frame.on_gpu for frame in inputs)
         where = self.gpu_endpoints if on_gpu else self.endpoints
-        options = self.options | (self.gpu_options if on_gpu else {})
         tables = [
             self.spread([None if part is None else part.table for part in frame.own])
             for frame in inputs
         ]
         started = time.perf_counter()
-        found = call(*tables, endpoints=where, runtime=self.runtime, stats=stats, **options)
+        found = call(*tables, endpoints=where, runtime=self.runtime, stats=stats, **self.options)
         mine = [found[place] for place in self.own]
         if on_gpu:
             from mgi.tpch.gpu_rows import GpuRows
@@ -178,34 +175,40 @@ class Frame:
     ) -> Frame:
         """MGI's group-by; ``total=("sum", "price")`` and the like.
 
-        Without keys all rows are one group. With `few` groups each endpoint folds its own rows
-        first, so that next to nothing moves, and adds decimals up in 128 bits; those of many groups
+        Without keys all rows are one group. With `few` groups each endpoint folds its own rows,
+        and the first one what comes of them, with decimals in 128 bits; those of many groups
         are added up in 64, and MGI raises an error where one does not fit.
         """
         scales = {key: self.scales[key] for key in keys if key in self.scales}
         for name, (function, column) in aggregates.items():
             if column in self.scales and function in ("sum", "min", "max", "first"):
                 scales[name] = self.scales[column]
-        source, by = self, list(keys) or ["all rows"]
         wanted = [(how, column, name) for name, (how, column) in aggregates.items()]
         folded = None
         if few or not keys:
             folded = [part.fold(keys, aggregates, set(self.scales)) for part in self.own]
         if folded is not None and None not in folded:
-            source = self._with(folded, scales).rows()
-            if len(self.cluster.endpoints) == 1:
-                return source
-            if not keys:
-                source = source._and(by[0], literal(0))
-            wanted = [(_MERGED[how], name, name) for how, _, name in wanted]
-        rows = source.rows()
-        result = self.cluster.run(
-            Step("group_by", ", ".join(keys) or "all rows", [rows.step]),
+            return self._with(folded, scales)._merged(keys, aggregates)
+        rows = self.rows()
+        return self.cluster.run(
+            Step("group_by", ", ".join(keys), [rows.step]),
             dataclasses.replace(rows, scales=scales, gathered=False),
             rows,
-            call=lambda tables, **where: mgi.group_by(tables, by, wanted, **where),
+            call=lambda tables, **where: mgi.group_by(tables, list(keys), wanted, **where),
         )
-        return result if keys else result._without(by[0])
+
+    def _merged(self, keys: Sequence[str], aggregates: Mapping[str, tuple[str, Any]]) -> Frame:
+        """What endpoints have folded, folded once more at the first one."""
+        if len(self.cluster.endpoints) == 1:
+            return self.rows()
+        one, by = "all rows", list(keys)
+        rows = self.rows()
+        if not keys:  # at other endpoints are none
+            rows, by = rows._and(one, literal(0)), [one]
+        gathered = rows.gather()
+        folds = {name: (_MERGED[how], name) for name, (how, _) in aggregates.items()}
+        result = gathered._with([part.fold(by, folds, set(self.scales)) for part in gathered.own])
+        return result if keys else result._without(one)
 
     def sort(self, *by: str | tuple[str, str], limit: int | None = None) -> Frame:
         """MGI's sort; with a `limit` each endpoint's first rows come to one that sorts them."""
@@ -213,7 +216,8 @@ class Frame:
         down = [not isinstance(key, str) and key[1] == "desc" for key in by]
         if limit is None:
             rows = self.rows()
-            if len(self.cluster.endpoints) == 1 and not rows.on_gpu:
+            alone = rows.gathered or len(self.cluster.endpoints) == 1
+            if alone and not rows.on_gpu:
                 return rows.local(lambda part: part.sort(names, descending=down))
             text = ", ".join(key if isinstance(key, str) else " ".join(key) for key in by)
             return self.cluster.run(

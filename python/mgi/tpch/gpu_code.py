@@ -18,8 +18,10 @@ class NotOnGpu(Exception):  # noqa: N818
 
 
 class Value(NamedTuple):
-    """An expression's text, and its type: ``i64``, ``double``, ``bool``, ``__int128``, or ``text8``,
-    a text of at most eight bytes, of which the first are a number's highest."""
+    """An expression's text, and its type: ``i64``, ``double``, ``bool``, ``__int128``, ``text8``.
+
+    The last is a text of at most eight bytes, of which the first are a number's highest.
+    """
 
     text: str
     type: str

@@ -13,7 +13,7 @@ import polars as pl
 
 import mgi
 from mgi.gpu_table import GpuColumn
-from mgi.tpch import kernels
+from mgi.tpch import cpu_rows, kernels
 from mgi.tpch.cpu_rows import WIDE, CpuRows
 from mgi.tpch.expr import Expr, col
 from mgi.tpch.gpu_code import Code, NotOnGpu, c_type
@@ -382,8 +382,6 @@ def run(parts: Sequence[Any]) -> list[Any]:
     """Does what is to be done to the rows of all endpoints: their GPUs at once, or, where no kernel
     can be made of it, Polars on the host."""
     if not all(part.on_gpu for part in parts):
-        from mgi.tpch import cpu_rows
-
         return list(cpu_rows.run([part.on_host() for part in parts]))
     try:
         started = [part.begin() for part in parts]

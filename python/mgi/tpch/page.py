@@ -71,9 +71,9 @@ def _table(report: Report) -> str:
     note = (
         '<p class="note">Times are medians of runs by turns, from the call to the whole result as '
         "one Arrow table, of tables in memory; DuckDB reads its own in-memory tables with all "
-        "cores of its server. The floor is the bytes of all columns that the query names, and of "
-        "all that channels carried, by the rate at which cores read memory, of the first process "
-        f"({units.gbps(report.memory_rate / 1e9)}).</p>"
+        "cores of its server. The floor is the time to read all columns that the query names at "
+        f"the rate of memory ({units.gbps(report.rates.memory / 1e9)}), and to carry what was "
+        f"moved ({units.gbps(report.rates.links / 1e9)}), of the first process.</p>"
     )
     return cards(names, rows) + note
 

@@ -63,6 +63,16 @@ class Outcome(Timed):
         return moved(self.steps)
 
 
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    """Bytes a second."""
+
+    memory: float
+    """That this process' cores, or GPUs, read."""
+    links: float
+    """That go from its GPUs to others; elsewhere as much as is read."""
+
+
 @dataclasses.dataclass
 class Report:
     """All that is printed and written."""
@@ -73,8 +83,7 @@ class Report:
     processes: int
     devices: list[str]
     """Of the first process."""
-    memory_rate: float
-    """Bytes a second that this process' cores, or GPUs, read."""
+    rates: Rates
 
 
 def run(options: Options) -> int:
@@ -170,11 +179,11 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
             rival = _Rival.of(files)
     with _cluster(options, job) as cluster:
         tables = Tables(cluster, files, options.scale)
-        rate = (gpu_rate(cluster.gpus) if cluster.gpus else memory_rate()) if leads else 0.0
+        rates = _rates(cluster) if leads else Rates(0.0, 0.0)
         outcomes = []
         for number in options.queries:
             with progress.step(f"Q{number}") as step:
-                outcome = _query(number, options, tables, rival, rate)
+                outcome = _query(number, options, tables, rival, rates)
                 if outcome is None:
                     continue
                 step.failed = not outcome.verdict.ok
@@ -187,7 +196,7 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
             return None
         at = cluster.gpu_endpoints or cluster.endpoints
         devices = sorted({at[place].device for place in cluster.own})
-        return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rate)
+        return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rates)
 
 
 @contextlib.contextmanager
@@ -219,7 +228,6 @@ def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
         if gpus:
             cluster.gpus = gpus
             cluster.gpu_endpoints = everywhere([f"cuda:{gpu}" for gpu in gpus])
-            cluster.gpu_options = {"allocator": mgi.cupy_allocator()}
         yield cluster
 
 
@@ -257,7 +265,7 @@ def own_gpus(count: int, job: mgi.Job) -> list[int]:
 
 
 def _query(
-    number: int, options: Options, tables: Tables, rival: _Rival | None, rate: float
+    number: int, options: Options, tables: Tables, rival: _Rival | None, rates: Rates
 ) -> Outcome | None:
     """Runs it once to load its columns, then by turns with DuckDB; the last result is verified."""
     asked, cluster = query(number), tables.cluster
@@ -278,7 +286,7 @@ def _query(
     verdict = answer.compare(result, rival.truth.answer(sql), sql)
     steps = list(cluster.steps)
     touched = sum(step.bytes for step in _reads(steps[-1]))
-    floor = (touched + moved(steps)) / rate
+    floor = touched / rates.memory + moved(steps) / rates.links
     return Outcome(number, sql, seconds[1:], duckdb_seconds[1:], steps, floor, verdict)
 
 
@@ -297,6 +305,22 @@ def _reads(plan: Step) -> list[Step]:
             found[id(step)] = step
         todo += step.inputs
     return list(found.values())
+
+
+def _rates(cluster: Cluster) -> Rates:
+    if not cluster.gpus:
+        memory = memory_rate()
+        return Rates(memory, memory)
+    memory = gpu_rate(cluster.gpus)
+    graph = cluster.runtime.graph()
+    names = {one["id"]: one["name"] for one in graph["vertices"]}
+    own = {f"cuda:{gpu}" for gpu in cluster.gpus}
+    links: dict[str, float] = {}
+    for edge in graph["edges"]:
+        begin, end = names[edge["from"]], names[edge["to"]]
+        if begin in own and end != begin and end.startswith("cuda"):
+            links[begin] = max(links.get(begin, 0.0), edge["gbps"] * 1e9)
+    return Rates(memory, sum(links.values()) or memory)
 
 
 def memory_rate() -> float:
