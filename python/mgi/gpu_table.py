@@ -146,11 +146,11 @@ class GpuColumn:
     def _texts(self) -> tuple[GpuArray, int]:
         """A string column's offsets, one more than it has rows, and its characters' address."""
         address, _, offset = self._table.column(self._index)
-        plain = "int64" if self.type.startswith("large") else "int32"
+        characters, width = self._table.characters(self._index)
+        plain = f"int{8 * width}"
         kind = (gpu_arrays.DLPACK_TYPES[plain], gpu_arrays.TYPE_STRINGS[plain])
-        begin = address + offset * (kind[0][1] // 8)
-        offsets = GpuArray(begin, len(self) + 1, self._table.gpu, kind, self._table)
-        return offsets, self._table.characters(self._index)
+        begin = address + offset * width
+        return GpuArray(begin, len(self) + 1, self._table.gpu, kind, self._table), characters
 
     def _bits(self, address: int, offset: int) -> GpuArray:
         if offset % 8:

@@ -229,6 +229,13 @@ std::tuple<std::uint64_t, std::uint64_t, std::int64_t> gpu_column_of(GpuTable co
             reinterpret_cast<std::uint64_t>(column.validity), column.offset};
 }
 
+/// A text column's characters, and the bytes of each of its offsets.
+std::tuple<std::uint64_t, int> characters_of(GpuTable const& table, std::size_t index) {
+    GpuColumn const& column = table.columns.at(index);
+    return {reinterpret_cast<std::uint64_t>(column.bytes),
+            column.encoding == Encoding::Offsets64 ? 8 : 4};
+}
+
 /// Deals a table's rows out evenly: `parts` tables of consecutive rows, without a copy.
 std::vector<GpuTable> deal_gpu_rows(GpuTable const& table, std::int64_t parts) {
     std::vector<GpuTable> dealt;
@@ -255,12 +262,7 @@ void bind_gpu_tables(nb::module_& module) {
         .def_ro("schema", &GpuTable::schema, nb::rv_policy::copy)
         .def("nbytes", &GpuTable::bytes)
         .def("column", gpu_column_of, nb::arg("index"))
-        .def(
-            "characters",
-            [](GpuTable const& table, std::size_t index) {
-                return reinterpret_cast<std::uint64_t>(table.columns.at(index).bytes);
-            },
-            nb::arg("index"))
+        .def("characters", characters_of, nb::arg("index"))
         .def("deal", deal_gpu_rows, nb::arg("parts"))
         .def("to_host", copy_to_host, nb::call_guard<Unlocked>())
         .def("schema_capsule",

@@ -164,6 +164,7 @@ TEST_P(FewRowsProperty, OneEndpointHasTheWholeResult) {
         for (std::size_t e = 0; e < endpoints; ++e) {
             EXPECT_TRUE(e == largest_of(parts) || (*results)[e].rows == 0) << e;
             EXPECT_EQ((*results)[e].schema, (*results)[0].schema);
+            EXPECT_EQ((*results)[e].gpu, operation.place(e).gpu());
             for (std::size_t c = 0; c < (*results)[0].columns.size(); ++c) {
                 EXPECT_EQ((*results)[e].columns[c].encoding, (*results)[0].columns[c].encoding);
             }

@@ -40,8 +40,7 @@ _C_TYPES = {
     "f4": "float",
     "f8": "double",
 }
-#: Of the offsets of a text's characters.
-_SPACE = {"string": "int", "large_string": "i64"}
+_TEXTS = ("string", "large_string", "string_view")
 #: Bytes of a text that a number holds.
 _SHORT = 8
 _DAY_0 = datetime.date(1970, 1, 1)
@@ -183,13 +182,13 @@ class Code:
     def _texts(self, given: Expr, wanted: str) -> tuple[str, str]:
         """The parameters with a plain column's offsets and characters."""
         column = self.columns[given.args[0]] if given.how == "col" else None
-        texts = isinstance(column, GpuColumn) and column.type in _SPACE and not column.nullable
+        texts = isinstance(column, GpuColumn) and column.type in _TEXTS and not column.nullable
         if not texts:
             raise NotOnGpu(wanted)
         offsets, characters = column._texts()
         name = given.args[0]
         return (
-            self._array(name, "o", _SPACE[column.type], offsets),
+            self._array(name, "o", c_type(offsets), offsets),
             self._array(name, "t", "char", characters),
         )
 

@@ -76,6 +76,7 @@ public:
         if (operation_.is_own(home_)) here = work_at_home(runtime, report, work);
         if (operation_.alone()) check_texts();
         std::vector<GpuTable> results(operation_.size(), no_rows(schema_of(here)));
+        for (std::size_t const e : operation_.own()) results[e].gpu = operation_.place(e).gpu();
         if (!here.empty()) {
             for (GpuTable& other : results) {
                 for (std::size_t c = 0; c < other.columns.size(); ++c) {

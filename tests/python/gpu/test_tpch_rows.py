@@ -6,8 +6,10 @@ import sys
 from datetime import date, timedelta
 from typing import Any
 
+import mgi
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from fake_cupy import FakeCupy
 from gpu_support import Driver
@@ -169,6 +171,16 @@ def test_what_no_kernel_does_polars_does(gpu):
     wanted = cpu_rows.run([CpuRows(frame).where([col("key") > 9]).select(values)])[0]
     for part in found:
         assert_frame_equal(part.table, wanted.table)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_texts_by_offsets_of_all_widths(gpu, kind):
+    texts = pa.table({"text": pa.array(TEXTS * 50, kind), "key": list(range(300))})
+    made = gpu.GpuRows.of(mgi.GpuTable.from_host(texts, "cuda:0"), 0, {})
+    (found,) = gpu.run([made.where([col("text").like("%green%")]).select({"key": col("key")})])
+    assert found.on_gpu
+    wanted = [row for row in range(300) if "green" in TEXTS[row % len(TEXTS)]]
+    assert host(found)["key"].to_list() == wanted
 
 
 def test_columns_of_mgis_tables_come_back(gpu):
