@@ -86,6 +86,43 @@ def test_scale_factors_that_leave_results_empty(tmp_path):
     assert all(one["verified"] for one in json.loads(file.read_text()))
 
 
+@pytest.mark.parametrize("endpoints", [1, 3])
+def test_lines_flow_to_whoever_has_room(folder, endpoints):
+    given = ["--queries", "1,6", "--endpoints", str(endpoints), "--flow"]
+    first, _ = run(folder, *given)
+    flow = first["phases"][0]
+    assert (flow["kind"], flow["says"]) == ("exchange", "to who has room: cpu:0 60,175")
+    assert first["bytes_moved"] >= flow["bytes"] > 60_175 * 30
+
+
+def test_a_consumer_that_fails_ends_the_query(folder, monkeypatch, capsys):
+    from mgi.tpch.cpu_rows import CpuRows
+
+    fold = CpuRows.fold
+
+    def fails(rows: CpuRows, *given: Any) -> CpuRows:
+        if rows.rows.select(pl.len()).collect().item() > 0:
+            raise mgi.Error("out of luck")
+        return fold(rows, *given)
+
+    monkeypatch.setattr(CpuRows, "fold", fails)
+    given = ["--sf", "0.01", "--data", str(folder), "--repeat", "1", "--queries", "1", "--flow"]
+    assert main(["tpch", *given]) == 1
+    assert "out of luck" in capsys.readouterr().err
+
+
+@needs_control
+def test_lines_flow_between_processes(runner: Runner, folder: Path) -> None:
+    file = folder / "flow.json"
+    program = [*MGI, "tpch", "--sf", "0.01", "--data", str(folder), "--repeat", "1", "--flow"]
+    started = runner.start("-n", "2", "--", *program, "--queries", "1", "--json", str(file))
+    out, err = (text.decode() for text in started.communicate(timeout=300))
+    assert started.returncode == 0, err + out
+    (found,) = json.loads(file.read_text())
+    assert found["verified"]
+    assert found["processes"] == 2
+
+
 @needs_control
 def test_four_processes(runner: Runner, folder: Path) -> None:
     file = folder / "four.json"

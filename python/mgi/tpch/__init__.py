@@ -6,6 +6,8 @@ import os
 import sys
 from importlib.util import find_spec
 
+#: Of Polars where GPUs do the work: more would take longer to wake than the few rows take.
+FEW_THREADS = 4
 PACKAGES = ("duckdb", "numpy", "polars", "pyarrow")
 
 
@@ -22,7 +24,8 @@ def main(argv: list[str]) -> int:
             f"install {missing}'"
         )
     # Polars looks at it once, when it is imported.
-    os.environ.setdefault("POLARS_MAX_THREADS", str(own_cores()))
+    threads = own_cores() if given.gpus is None or given.flow else min(own_cores(), FEW_THREADS)
+    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
     from mgi.tpch.run import run
 
     return run(given)

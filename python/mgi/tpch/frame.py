@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 
 import mgi
-from mgi.tpch import cpu_rows
+from mgi.tpch import cpu_rows, flow
 from mgi.tpch.cpu_rows import CpuRows
 from mgi.tpch.expr import Expr, col, literal
 from mgi.tpch.fixed import Fixed
+from mgi.tpch.flow import Flow, FlowRows
 
 Value = Expr | Fixed | str
 
@@ -50,6 +51,8 @@ class Cluster:
     """On GPUs, as many, where those have the tables; what is small comes to the CPUs."""
     gpus: list[int] = dataclasses.field(default_factory=list)
     """N of ``cuda:N`` of each of its own."""
+    flow: Flow | None = None
+    """To whoever has room, where queries ask for it."""
     steps: list[Step] = dataclasses.field(default_factory=list)
     """In the order in which they ran."""
 
@@ -110,6 +113,11 @@ class Frame:
         """Where the rows are."""
         return any(part.on_gpu for part in self.own)
 
+    @property
+    def flows(self) -> bool:
+        """Consumers take the rows."""
+        return any(isinstance(part, FlowRows) for part in self.own)
+
     def where(self, *conditions: Expr) -> Frame:
         """Rows for which all of these hold."""
         return self._with([part.where(conditions) for part in self.own])
@@ -128,6 +136,15 @@ class Frame:
                 value = value.expr
             expressions[name] = value
         return self._with([part.select(expressions) for part in self.own], scales)
+
+    def balanced(self) -> Frame:
+        """Where the cluster has a flow, rows go to whoever of its CPUs and GPUs has room.
+
+        They do what is to be done to the rows, which must end with few groups.
+        """
+        if self.cluster.flow is None:
+            return self
+        return self._with([FlowRows(self.cluster.flow, part) for part in self.own])
 
     def join(
         self,
@@ -199,10 +216,9 @@ class Frame:
 
     def _merged(self, keys: Sequence[str], aggregates: Mapping[str, tuple[str, Any]]) -> Frame:
         """What endpoints have folded, folded once more at the first one."""
-        if len(self.cluster.endpoints) == 1:
-            return self.rows()
-        one, by = "all rows", list(keys)
-        rows = self.rows()
+        rows, one, by = self.rows(), "all rows", list(keys)
+        if len(self.cluster.endpoints) == 1 and not self.flows:
+            return rows
         if not keys:  # at other endpoints are none
             rows, by = rows._and(one, literal(0)), [one]
         gathered = rows.gather()
@@ -253,7 +269,13 @@ class Frame:
             return self
         step = Step("local", "CuPy" if self.on_gpu else "Polars", [self.step])
         started = time.perf_counter()
-        if self.on_gpu:
+        own: list[Any]
+        if self.flows:
+            own = list(flow.run(self.own))
+            shares = self.own[0].flow.shares.items()
+            step.kind, step.bytes = "exchange", self.own[0].flow.bytes
+            step.says = "to who has room: " + ", ".join(f"{who} {rows:,}" for who, rows in shares)
+        elif self.on_gpu:
             from mgi.tpch import gpu_rows
 
             own = gpu_rows.run(self.own)

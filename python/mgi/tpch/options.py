@@ -22,6 +22,8 @@ class Options:
     """In all processes; None: one for each core."""
     gpus: int | None
     """Of each server; None: the tables lie in the hosts' memory."""
+    flow: bool
+    """Q1's rows go to whoever has room."""
     data: Path
     repeat: int
     json: Path | None
@@ -85,6 +87,12 @@ def parse(argv: list[str]) -> Options:
         "processes of a server share them (needs CuPy)",
     )
     parser.add_argument(
+        "--flow",
+        action="store_true",
+        help="the tables stay in the hosts' memory, and Q1's rows flow to whoever has room for "
+        "them: CPU endpoints, and with --gpus these GPUs",
+    )
+    parser.add_argument(
         "--repeat",
         type=repeat_count,
         default=3,
@@ -99,6 +107,7 @@ def parse(argv: list[str]) -> Options:
         given.queries,
         given.endpoints,
         given.gpus,
+        given.flow,
         given.data,
         given.repeat,
         given.json,

@@ -8,10 +8,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -25,6 +25,7 @@ from mgi.demo.timed import Timed, complain
 from mgi.demo.truth import Truth
 from mgi.demo.verify import Verdict
 from mgi.tpch import answer, own_cores, page, table
+from mgi.tpch.flow import Consumer, Flow
 from mgi.tpch.frame import Cluster, Step
 from mgi.tpch.options import Options
 from mgi.tpch.queries import query
@@ -98,7 +99,8 @@ def run(options: Options) -> int:
                 # Now, rather than after all the work, that a file cannot be written.
                 for file in filter(None, (options.json, options.html)):
                     file.open("a").close()
-                each = MEMORY_BYTES if options.gpus is None else MEMORY_BYTES_OF_GPUS
+                on_host = options.gpus is None or options.flow
+                each = MEMORY_BYTES if on_host else MEMORY_BYTES_OF_GPUS
                 data.check_memory(options.scale, each)
             report = _run(options, job, progress)
         except DemoError as error:
@@ -203,7 +205,9 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
 def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
     """Endpoints of all processes: one for each core of each, or as many as were asked for."""
     gpus = [] if options.gpus is None else own_gpus(options.gpus, job)
-    mine, how = len(gpus) or _own_endpoints(options.endpoints, job), {"patience": PATIENCE}
+    at_gpus = bool(gpus) and not options.flow
+    mine = len(gpus) if at_gpus else _own_endpoints(options.endpoints, job)
+    how: dict[str, Any] = {"patience": PATIENCE}
     with contextlib.ExitStack() as stack:
         if job.size == 1:
             runtime = stack.enter_context(mgi.Runtime.local())
@@ -225,10 +229,28 @@ def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
                 runtime.gather_endpoints(own)
 
         cluster = Cluster(runtime, endpoints, range(first, first + mine), how, meet)
-        if gpus:
+        if at_gpus:
             cluster.gpus = gpus
             cluster.gpu_endpoints = everywhere([f"cuda:{gpu}" for gpu in gpus])
+        if options.flow:
+            cluster.flow = _flow(runtime, endpoints, cluster.own, gpus, everywhere)
         yield cluster
+
+
+def _flow(
+    runtime: mgi.Runtime,
+    sources: list[mgi.Endpoint],
+    own: range,
+    gpus: list[int],
+    everywhere: Callable[[list[str]], list[mgi.Endpoint]],
+) -> Flow:
+    """From all endpoints to consumers: on as many CPUs, and one for each GPU."""
+    who = [None] * len(own) + gpus
+    destinations = everywhere(["cpu"] * len(who))
+    mine = [one for one in destinations if one.device != "elsewhere"]
+    consumers = [Consumer(one, gpu) for one, gpu in zip(mine, who, strict=True)]
+    here = [sources[place] for place in own]
+    return Flow(runtime, sources, here, destinations, consumers, PATIENCE)
 
 
 def _own_endpoints(count: int | None, job: mgi.Job) -> int:

@@ -85,7 +85,7 @@ class Tables:
             if isinstance(schema[name], pl.Decimal):
                 have.scales[name] = schema[name].scale
                 column = column.to_physical().cast(pl.Int64)
-            if name in CODED and on_gpu:
+            if name in CODED and (on_gpu or self.cluster.flow is not None):
                 texts = source.select(column.unique().sort()).collect()[name]
                 column = column.cast(pl.Enum(texts))
             elif name in CODED:

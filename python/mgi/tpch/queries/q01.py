@@ -20,7 +20,7 @@ GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus
 
 
 def plan(t: Tables) -> Frame:
-    """Endpoints fold their own rows; MGI adds up what they have."""
+    """Endpoints fold their own rows, or, with --flow, consumers the rows that they take."""
     lines = t.read(
         "lineitem",
         "l_returnflag",
@@ -33,7 +33,8 @@ def plan(t: Tables) -> Frame:
     )
     price = fixed("l_extendedprice") * (1 - fixed("l_discount"))
     groups = (
-        lines.where(col("l_shipdate") <= date(1998, 9, 2))
+        lines.balanced()
+        .where(col("l_shipdate") <= date(1998, 9, 2))
         .select(
             "l_returnflag",
             "l_linestatus",
