@@ -1,0 +1,287 @@
+/// \file
+/// Arrays without parts, as nested values are written.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include <mgi/arrow_abi.hpp>
+#include <mgi/device/batch_view.hpp>
+#include <mgi/device/config.hpp>
+#include <mgi/device/layout.hpp>
+#include <mgi/error.hpp>
+
+#include "core/arrow_nested.hpp"
+#include "core/arrow_nested_bytes.hpp"
+#include "core/arrow_nested_spans.hpp"
+#include "core/arrow_room.hpp"
+
+namespace mgi::arrow {
+
+/// A value's bytes.
+inline constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max();
+
+/// Writes the bodies of bools, fixed widths and text; what `Writer` knows of its array.
+class FlatWriter {
+    using StringView16 = device::StringView16;
+
+public:
+    FlatWriter(Nested const& type, std::string const& name, ArrowArray const& array)
+        : type_(type), name_(name), array_(array), offset_(array.offset) {
+        check_nested_array(type, name, array);
+        if (nested_has_validity(type.kind) && array.null_count != 0 &&
+            array.buffers[0] != nullptr) {
+            validity_ = static_cast<std::uint8_t const*>(array.buffers[0]);
+        }
+    }
+
+    [[nodiscard]] bool is_valid(std::int64_t i) const {
+        return validity_ == nullptr || device::bit_at(validity_, std::uint64_t(offset_ + i));
+    }
+
+protected:
+    using Kind = Nested::Kind;
+    using Offsets = Nested::Offsets;
+
+    [[noreturn]] void malformed(std::string const& what) const {
+        throw Error(ErrorCode::InvalidArgument, "column '" + name_ + "': the Arrow array " + what);
+    }
+
+    /// Null where an array of no rows lacks the buffer.
+    template <class T>
+    [[nodiscard]] T const* values(std::int64_t buffer) const {
+        auto const* const first = static_cast<T const*>(array_.buffers[buffer]);
+        return first == nullptr ? nullptr : first + offset_;
+    }
+    [[nodiscard]] std::byte const* fixed_values() const {
+        auto const* const first = static_cast<std::byte const*>(array_.buffers[1]);
+        return first == nullptr ? nullptr : first + std::size_t(offset_) * type_.width;
+    }
+    [[nodiscard]] std::byte const* characters() const {
+        return static_cast<std::byte const*>(array_.buffers[2]);
+    }
+
+    /// Calls `call(offsets)` with those of lists or text that have no views.
+    template <class Call>
+    void with_offsets(Call const& call) const {
+        type_.is_narrow() ? call(values<std::int32_t>(1)) : call(values<std::int64_t>(1));
+    }
+
+    [[nodiscard]] std::uint32_t length_of(std::int64_t count) const {
+        if (count > std::int64_t(kMostBytes)) malformed("has a value of 2 GiB or more");
+        return std::uint32_t(count);
+    }
+
+    /// Adds to each row's size the bytes of its body, besides those that it returns, which every row has.
+    std::size_t measure_flat(Spans const& values, std::size_t* sizes) const {
+        switch (type_.kind) {
+            case Kind::Bool: return measure_bools(values, sizes);
+            case Kind::Fixed: return measure_fixed(values, sizes);
+            default: return measure_texts(values, sizes);
+        }
+    }
+    /// Writes what was measured to where each row's is, and moves those places behind it.
+    void write_flat(Spans const& values, std::byte** to) const {
+        switch (type_.kind) {
+            case Kind::Bool: return write_bools(values, to);
+            case Kind::Fixed: return write_fixed(values, to);
+            default: return write_texts(values, to);
+        }
+    }
+
+    /// The same for sequences of one value of fixed width each, which is null where `null` is not 0.
+    std::size_t measure_each(Spans const& values, std::uint8_t const* null,
+                             std::size_t* sizes) const {
+        std::size_t const width = type_.width;
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            sizes[row] += null[row] != 0 ? 1 : width;
+        }
+        return 1;
+    }
+    /// None is null without `null`.
+    void write_each(Spans const& values, std::uint8_t const* null, std::byte** to) const {
+        std::size_t const rows = values.rows();
+        Span const* const spans = values.all();
+        std::byte const* const from = fixed_values();
+        with_width(type_.width, [=](auto width) {
+            for (std::size_t row = 0; row < rows; ++row) {
+                std::byte* const at = to[row];
+                if (null != nullptr && null[row] != 0) {
+                    to[row] = at + 2;
+                    at[0] = std::byte(1);
+                    at[1] = std::byte(0);
+                    continue;
+                }
+                to[row] = at + 1 + width;
+                at[0] = std::byte(0);
+                device::prefetch(from + std::size_t(spans[row].first + kBlockRows) * width);
+                std::memcpy(at + 1, from + std::size_t(spans[row].first) * width, width);
+            }
+        });
+    }
+
+    static std::byte* put_length(std::byte* to, std::int64_t length) {
+        auto const narrow = std::uint32_t(length);
+        std::memcpy(to, &narrow, sizeof narrow);
+        return to + sizeof narrow;
+    }
+
+    /// Those of so many lists or texts.
+    template <class Offset>
+    static std::byte* put_differences(std::byte* to, Offset const* offsets, std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i) {
+            to = put_length(to, std::int64_t(offsets[i + 1]) - std::int64_t(offsets[i]));
+        }
+        return to;
+    }
+    /// As `measure` does.
+    static std::size_t add_lengths(Spans const& values, std::size_t* sizes) {
+        if (values.one_each()) return sizeof(std::uint32_t);
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            sizes[row] += sizeof(std::uint32_t) * std::size_t(values.count(row));
+        }
+        return 0;
+    }
+
+private:
+    static std::size_t measure_bools(Spans const& values, std::size_t* sizes) {
+        if (values.one_each()) return 1;
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            sizes[row] += bytes_of_bits(values.count(row));
+        }
+        return 0;
+    }
+    void write_bools(Spans const& values, std::byte** to) const {
+        auto const* const from = static_cast<std::uint8_t const*>(array_.buffers[1]);
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            std::size_t const bytes = bytes_of_bits(values.count(row));
+            auto* const bits = reinterpret_cast<std::uint8_t*>(to[row]);
+            std::memset(bits, 0, bytes);
+            std::size_t at = 0;
+            values.each(row, [&](std::int64_t i) {
+                if (device::bit_at(from, std::uint64_t(offset_ + i))) set_bit(bits, at);
+                ++at;
+            });
+            to[row] += bytes;
+        }
+    }
+
+    std::size_t measure_fixed(Spans const& values, std::size_t* sizes) const {
+        if (values.one_each()) return type_.width;
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            for (Span const& span : values.row(row)) {
+                std::size_t const bytes = length_of(span.count) * type_.width;
+                sizes[row] += length_of(std::int64_t(bytes));
+            }
+        }
+        return 0;
+    }
+    void write_fixed(Spans const& values, std::byte** to) const {
+        std::size_t const width = type_.width;
+        std::byte const* const from = fixed_values();
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            std::byte* at = to[row];
+            for (Span const& span : values.row(row)) {
+                std::size_t const bytes = std::size_t(span.count) * width;
+                std::memcpy(at, from + std::size_t(span.first) * width, bytes);
+                at += bytes;
+            }
+            to[row] = at;
+        }
+    }
+
+    std::size_t measure_texts(Spans const& values, std::size_t* sizes) const {
+        if (type_.offsets >= Offsets::Views) {
+            measure_views(values, sizes);
+        } else {
+            with_offsets([&](auto const* offsets) { measure_behind(offsets, values, sizes); });
+        }
+        return add_lengths(values, sizes);
+    }
+    template <class Offset>
+    void measure_behind(Offset const* offsets, Spans const& values, std::size_t* sizes) const {
+        bool const none = characters() == nullptr;
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            for (Span const& span : values.row(row)) {
+                Offset const* const own = offsets + span.first;
+                auto const begin = std::int64_t(own[0]);
+                auto const end = std::int64_t(own[span.count]);
+                bool rising = begin >= 0;
+                for (std::int64_t i = 0; i < span.count; ++i) rising &= own[i] <= own[i + 1];
+                if (!rising) malformed("has offsets that decrease");
+                if (begin != end && none) malformed("has no characters");
+                sizes[row] += length_of(end - begin);
+            }
+        }
+    }
+    void measure_views(Spans const& values, std::size_t* sizes) const {
+        auto const* const views = this->values<StringView16>(1);
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            values.each(row, [&](std::int64_t i) {
+                StringView16 const& view = views[i];
+                sizes[row] += view.length;
+                if (view.length <= StringView16::kInline) return;
+                // Validity, views, data buffers, and their sizes.
+                if (std::int64_t(view.ref.buffer) >= array_.n_buffers - 3) {
+                    malformed("has a view into a data buffer that it has not");
+                }
+                if (array_.buffers[2 + view.ref.buffer] == nullptr) {
+                    malformed("has no characters");
+                }
+            });
+        }
+    }
+    void write_texts(Spans const& values, std::byte** to) const {
+        if (type_.offsets >= Offsets::Views) return write_views(values, to);
+        with_offsets([&](auto const* offsets) { write_behind(offsets, values, to); });
+    }
+    template <class Offset>
+    void write_behind(Offset const* offsets, Spans const& values, std::byte** to) const {
+        std::byte const* const text = characters();
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            std::byte* at = to[row];
+            for (Span const& span : values.row(row)) {
+                at = put_differences(at, offsets + span.first, span.count);
+            }
+            for (Span const& span : values.row(row)) {
+                auto const begin = std::size_t(offsets[span.first]);
+                std::size_t const bytes = std::size_t(offsets[span.first + span.count]) - begin;
+                if (bytes != 0) std::memcpy(at, text + begin, bytes);
+                at += bytes;
+            }
+            to[row] = at;
+        }
+    }
+    void write_views(Spans const& values, std::byte** to) const {
+        auto const* const views = this->values<StringView16>(1);
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            std::byte* at = to[row];
+            values.each(row, [&](std::int64_t i) { at = put_length(at, views[i].length); });
+            values.each(row, [&](std::int64_t i) {
+                StringView16 const& view = views[i];
+                void const* from = view.text;
+                if (view.length > StringView16::kInline) {
+                    from = static_cast<std::byte const*>(array_.buffers[2 + view.ref.buffer]) +
+                           view.ref.offset;
+                }
+                std::memcpy(at, from, view.length);
+                at += view.length;
+            });
+            to[row] = at;
+        }
+    }
+
+protected:
+    Nested const& type_;
+    std::string const& name_;
+    ArrowArray const& array_;
+    std::int64_t const offset_;
+    std::uint8_t const* validity_ = nullptr;
+};
+
+}  // namespace mgi::arrow
