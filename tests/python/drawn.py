@@ -314,7 +314,7 @@ class Case:
         self.r = random.Random(seed)
         self.options, self.parts = options, parts
         self.kinds = [draw_type(self.r) for _ in range(self.r.randrange(1, 4))]
-        self.table = draw_table(self.r, self.kinds, self.r.choice([0, 1, 9, 40]))
+        self.table = draw_table(self.r, self.kinds, self.r.choice([0, 1, 9, 40, 130, 200]))
 
     def run(self) -> list[tuple[str, list[str], list[str]]]:
         """What was done, what came of it at this process' endpoints, and what must come at all."""
