@@ -290,11 +290,13 @@ private:
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             std::uint8_t const* const bits = in[row].validity(rows.taken(row));
             std::uint64_t at = 0;
-            rows.each(row, [&](bool taken) {
-                bool const valid = taken && (bits == nullptr || device::bit_at(bits, at));
-                if (taken) ++at;
-                valid ? valid_.take(1) : valid_.fill(1);
-            });
+            for (Pattern::Run const& run : rows.row(row)) {
+                if (bits == nullptr) valid_.take(run.take);
+                for (std::int64_t i = 0; bits != nullptr && i < run.take; ++i) {
+                    device::bit_at(bits, at++) ? valid_.take(1) : valid_.fill(1);
+                }
+                valid_.fill(run.fill);
+            }
             valid_.end_row();
             each_flat(values.type_, valid_, row, in[row],
                       [&](bool valid, std::string_view value) { add_run(value, valid); });
