@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what is missing and runs the tests: a tier of them, or only the steps that are named.
 #
-#   ./test.sh               what CI runs; 40 minutes on two cores from a bare clone, then half of that
+#   ./test.sh               what CI runs; 22 to 75 minutes on two cores from a bare clone, then two thirds
 #   ./test.sh quick         while working: format, and every C++ test that takes less than a second
 #   ./test.sh full          all there is, with more seeds: before a large change is called done
 #   ./test.sh [TIER] STEP...

@@ -13,6 +13,7 @@ from mgi.streams import OUTPUT, complain, drop_output, name_output, open_missing
 USAGE = """usage: mgi COMMAND [OPTION...]
 
   mgi demo            TPC-H tables exchanged, grouped and joined, checked against DuckDB
+  mgi tpch            TPC-H's queries over endpoints, beside DuckDB
   mgi perf exchange   GB/s of payload from kernels to kernels
   mgi perf groupby    a group-by beside DuckDB and Polars
   mgi perf join       a join beside DuckDB and Polars
@@ -68,6 +69,10 @@ def _run(arguments: list[str]) -> int:
         from mgi.perf import main as perf
 
         return perf(rest)
+    if command == "tpch":
+        from mgi.tpch import main as tpch
+
+        return tpch(rest)
     if command == "topo":
         from mgi.topo import main as topo
 

@@ -124,29 +124,27 @@ ArrowField read_field(ArrowSchema const& schema) {
     return read_level(schema, 0);
 }
 
-std::string_view metadata_value(std::string_view metadata, std::string_view key) {
+std::optional<std::string_view> metadata_value(std::string_view metadata, std::string_view key) {
     MetadataReader reader(metadata.data(), metadata.size());
     while (reader.next()) {
         std::string_view const found = reader.text();
         std::string_view const value = reader.text();
         if (!reader.failed() && found == key) return value;
     }
-    return {};
+    return std::nullopt;
 }
 
-std::string_view enumeration_of(ArrowField const& field) {
-    if (field.dictionary == nullptr || field.metadata.empty()) return {};
-    for (char const* key : {"_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"}) {
-        std::string_view const found = metadata_value(field.metadata, key);
-        if (!found.empty()) return found;
-    }
-    return {};
+std::optional<std::string_view> enumeration_of(ArrowField const& field) {
+    if (field.dictionary == nullptr || field.metadata.empty()) return std::nullopt;
+    auto const found = metadata_value(field.metadata, "_PL_ENUM_VALUES2");
+    return found ? found : metadata_value(field.metadata, "_PL_ENUM_VALUES");
 }
 
 bool enumerations_hold(ArrowField const* holder, ArrowField const* held) {
     if (holder == nullptr || holder == held) return true;
-    std::string_view const own = enumeration_of(*holder);
-    if (!own.empty()) return held != nullptr && own == enumeration_of(*held);
+    if (auto const own = enumeration_of(*holder)) {
+        return held != nullptr && own == enumeration_of(*held);
+    }
     for (std::size_t i = 0; i < holder->children.size(); ++i) {
         bool const there = held != nullptr && i < held->children.size();
         ArrowField const* const child = there ? &held->children[i] : nullptr;

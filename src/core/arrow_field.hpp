@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,12 +45,12 @@ std::string copy_metadata(char const* from);
 /// Whether it is metadata from the first to the last byte; nothing is, too.
 bool is_metadata(std::string_view metadata);
 
-/// The value of a key in a field's metadata, such as "ARROW:extension:name"; empty: there is none.
-std::string_view metadata_value(std::string_view metadata, std::string_view key);
+/// The value of a key in a field's metadata, such as "ARROW:extension:name"; null: there is none.
+std::optional<std::string_view> metadata_value(std::string_view metadata, std::string_view key);
 
 /// The categories of a Polars Enum, as its metadata has them: the only values that its columns may
-/// hold. Empty: another type.
-std::string_view enumeration_of(ArrowField const& field);
+/// hold. Null: another type.
+std::optional<std::string_view> enumeration_of(ArrowField const& field);
 
 /// Whether a column of the first can hold the values of the second, where both have one type: no Enum
 /// of other categories stands in its place, nor anything else in an Enum's.

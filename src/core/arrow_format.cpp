@@ -300,16 +300,22 @@ std::string format_of(Field const& field, Encoding encoding) {
 }
 
 std::string categories_text(Type const& type) {
-    std::string_view left = type.arrow == nullptr ? "" : enumeration_of(*type.arrow);
-    std::string text;
+    auto const categories = type.arrow == nullptr ? std::nullopt : enumeration_of(*type.arrow);
+    if (!categories) return {};
+    constexpr std::size_t kShown = 40;
+    std::string_view left = *categories;
+    std::string text = " of [";
     // Each stands behind its length: "3;one3;two".
-    while (!left.empty() && text.size() < 80) {
-        std::size_t const length =
-            std::strtoul(std::string(take_word(left, ';')).c_str(), nullptr, 10);
-        text += (text.empty() ? " of [" : ", ") + std::string(left.substr(0, length));
-        left.remove_prefix(std::min(length, left.size()));
+    while (!left.empty() && text.size() < 2 * kShown) {
+        std::string const length(take_word(left, ';'));
+        std::string_view const one = left.substr(0, std::strtoul(length.c_str(), nullptr, 10));
+        std::size_t shown = std::min(one.size(), kShown);
+        // No character is cut.
+        while (shown < one.size() && shown != 0 && (one[shown] & 0xc0) == 0x80) --shown;
+        if (text.back() != '[') text += ", ";
+        text += std::string(one.substr(0, shown)) + (shown < one.size() ? "..." : "");
+        left.remove_prefix(one.size());
     }
-    if (text.empty()) return text;
     return text + (left.empty() ? "]" : ", ...]");
 }
 

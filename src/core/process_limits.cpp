@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -203,6 +205,20 @@ std::optional<double> ProcessLimits::cpu_quota() const {
     return least;
 }
 
+ProcessLimit usable_memory() {
+    using Clock = std::chrono::steady_clock;
+    static std::mutex mutex;
+    static std::optional<ProcessLimit> known;
+    static Clock::time_point read_at;
+    std::lock_guard const lock(mutex);
+    Clock::time_point const now = Clock::now();
+    if (!known || now - read_at > std::chrono::seconds(1)) {
+        known = ProcessLimits().memory();
+        read_at = now;
+    }
+    return *known;
+}
+
 std::vector<int> allowed_cores() {
     std::vector<int> cores;
     // The mask's size must be at least the kernel's, which is not known beforehand.
@@ -279,6 +295,13 @@ std::string too_many_files_text() {
     if (most) text += ": " + std::to_string(*most) + " by ulimit -n";
     if (hard && most && *hard > *most) text += ", which may be up to " + std::to_string(*hard);
     return text;
+}
+
+std::string locked_memory_text() {
+    auto const most = ProcessLimits().resource("Max locked memory");
+    if (!most) return {};
+    return "this process may lock " + bytes_text(*most) +
+           " of memory (ulimit -l), and NICs need what they read and write to be locked";
 }
 
 void allow_most_files() noexcept {

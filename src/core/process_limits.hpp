@@ -48,6 +48,9 @@ private:
     std::filesystem::path root_;
 };
 
+/// ProcessLimits::memory of this process, read again after a second: each runtime asks, and the files take half of the time in
+/// which one is made. Thread-safe.
+ProcessLimit usable_memory();
 /// Cores that this process may run on, ascending; at least one.
 std::vector<int> allowed_cores();
 /// As many threads as it makes sense to have compute at a time: the allowed cores, or the quota of their time, rounded up.
@@ -62,6 +65,9 @@ std::string no_addresses_text(std::uint64_t bytes, int code);
 std::string no_thread_text(std::string const& why);
 /// Why a file cannot be opened where the process has too many: names the limit.
 std::string too_many_files_text();
+/// What to know where memory may have failed to be registered with a NIC: the limit of what the process may lock; empty
+/// where there is none.
+std::string locked_memory_text();
 /// Lets this process have as many files open as its hard limit allows.
 void allow_most_files() noexcept;
 

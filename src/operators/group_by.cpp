@@ -13,6 +13,8 @@ namespace operators {
 namespace {
 
 constexpr u32 kFoldedARound = 8;
+// 2^32 by the golden ratio: hashes that follow each other come far apart.
+constexpr u32 kMergedScatter = 0x9E3779B9;
 
 // What the groups of one endpoint share: each folds what it receives into a table of its own; at the
 // end each takes a range of hashes and folds all tables' groups in it together.
@@ -95,7 +97,7 @@ private:
         }
         u64 const first = (u64{group.block} << 32) / group.blocks;
         u64 const last = (u64{group.block + 1} << 32) / group.blocks;
-        Folder merged(plan_, false, run_.budget());
+        Folder merged(plan_, false, run_.budget(), kMergedScatter);
         u32 const key_words = plan_.layout().key_words;
         std::vector<u64> words(u64{kVector} * key_words);
         u32 hashes[kVector];
@@ -106,9 +108,9 @@ private:
             count = 0;
         };
         for (auto const& table : here_.tables) {
-            table->table().visit_range(first, last, [&](u32 hash, char const* row) {
+            table->table().visit_range(first, last, [&](u32 scattered, char const* row) {
                 std::memcpy(words.data() + u64{count} * key_words, row, u64{key_words} * 8);
-                hashes[count] = hash;
+                hashes[count] = scattered;
                 rows[count] = row;
                 if (++count == kVector) fold();
             });

@@ -1,6 +1,7 @@
 #include "operators/group_by_plan.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 namespace mgi::operators {
 
@@ -8,6 +9,15 @@ namespace {
 
 // Digits that always fit 64 bits.
 constexpr int kNarrowDigits = 18;
+
+// Another odd number for each call: what one gives lies in the order of its scattered hashes, and may be the next one's input.
+u32 next_scatter() {
+    static std::atomic<u32> calls{0};
+    u32 mixed = calls.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B9;
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B;
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35;
+    return (mixed ^ mixed >> 16) | 1;
+}
 
 bool is_narrow_decimal(Type const& type) {
     return type.id == TypeId::Decimal128 && type.precision <= kNarrowDigits;
@@ -17,7 +27,7 @@ bool is_narrow_decimal(Type const& type) {
 
 GroupByPlan::GroupByPlan(Input const& input, std::vector<std::string> const& keys,
                          std::vector<Aggregate> const& aggregates, bool wide)
-    : input_(input), wide_(wide), nulls_(input.schema().size(), -1) {
+    : input_(input), wide_(wide), scatter_(next_scatter()), nulls_(input.schema().size(), -1) {
     add_keys(keys);
     for (Aggregate const& aggregate : aggregates) add_result(aggregate);
     finish();

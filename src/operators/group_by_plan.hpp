@@ -69,6 +69,8 @@ public:
     [[nodiscard]] std::vector<std::string> const& key_names() const { return key_names_; }
     [[nodiscard]] KeyEncoder const& keys() const { return *encoder_; }
     [[nodiscard]] GroupLayout const& layout() const { return layout_; }
+    // Of the tables of this call; see GroupTable.
+    [[nodiscard]] u32 scatter() const { return scatter_; }
     // All states of a group, and those that are folded from the raw channel's columns, and from the partial one's.
     [[nodiscard]] std::vector<State> const& states() const { return states_; }
     [[nodiscard]] std::vector<State> const& raw_states() const { return raw_states_; }
@@ -99,6 +101,7 @@ private:
 
     Input const& input_;
     bool wide_;
+    u32 const scatter_;
     std::vector<int> nulls_;  // by input column: 0, 1, or -1 for not looked at yet
     std::vector<RawColumn> raw_;
     std::vector<std::string> key_names_;

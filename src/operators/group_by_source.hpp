@@ -27,7 +27,9 @@ class Folder {
 public:
     // See GroupTable.
     Folder(GroupByPlan const& plan, bool own_texts, Budget& budget)
-        : plan_(plan), table_(plan.layout(), own_texts, budget) {}
+        : Folder(plan, own_texts, budget, plan.scatter()) {}
+    Folder(GroupByPlan const& plan, bool own_texts, Budget& budget, u32 scatter)
+        : plan_(plan), table_(plan.layout(), own_texts, budget, scatter) {}
 
     // Rows as the raw channel carries them; `columns` is moved past them. Throws NarrowOverflow.
     void fold_raw(ColumnView* columns, u32 rows) {
@@ -39,7 +41,7 @@ public:
     }
     // Rows of a table of pairs.
     void fold_pairs(Morsel const& pairs, DistinctColumn const& distinct);
-    // Groups of another table, whose texts stay.
+    // Groups of another table, whose texts stay, by their scattered hashes there.
     void fold_groups(u64 const* words, u32 const* hashes, char const* const* rows, u32 count);
 
     [[nodiscard]] GroupTable& table() { return table_; }

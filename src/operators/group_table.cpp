@@ -16,10 +16,11 @@ constexpr u64 kMostGroups = u64{1} << 31;
 
 }  // namespace
 
-GroupTable::GroupTable(GroupLayout layout, bool own_texts, Budget& budget)
+GroupTable::GroupTable(GroupLayout layout, bool own_texts, Budget& budget, u32 scatter)
     : layout_(std::move(layout)),
       row_bytes_(layout_.row_bytes()),
       own_texts_(own_texts),
+      scatter_(scatter),
       charge_(budget) {
     state_words_.resize(layout_.states.size() / sizeof(u64));
     if (!state_words_.empty()) {
@@ -36,10 +37,12 @@ void GroupTable::clear() {
 
 void GroupTable::find_or_insert(u64 const* words, u32 const* hashes, u32 count, char** rows) {
     reserve(count);
+    u32 scattered[kVector];
+    for (u32 i = 0; i < count; ++i) scattered[i] = hashes[i] * scatter_;
     switch (layout_.text_words.empty() ? layout_.key_words : 0) {
-        case 1: return find_runs<1>(words, hashes, count, rows);
-        case 2: return find_runs<2>(words, hashes, count, rows);
-        default: return find<0>(words, hashes, count, rows);
+        case 1: return find_runs<1>(words, scattered, count, rows);
+        case 2: return find_runs<2>(words, scattered, count, rows);
+        default: return find<0>(words, scattered, count, rows);
     }
 }
 

@@ -21,11 +21,15 @@ struct GroupLayout {
 // Groups by key. A slot holds 32 bits of the hash, which also say where it belongs, and the number of
 // a row: 8 slots a cache line, and growing moves them in order, without a look at the keys. Lookups
 // come in vectors, so that the misses of a vector overlap. Not thread-safe.
+//
+// Rows that come in the order of their hashes, as another table's groups do, would crowd the slots of a table that grows
+// meanwhile. So slots go by the hash times an odd number, `scatter`, which is another one for each call and for each table
+// that is filled out of others: the *scattered* hash, which no two hashes share.
 class GroupTable {
 public:
     // `own_texts`: characters of keys are copied in; otherwise they outlive the table anyhow. What the
     // table takes counts against `budget`.
-    GroupTable(GroupLayout layout, bool own_texts, Budget& budget);
+    GroupTable(GroupLayout layout, bool own_texts, Budget& budget, u32 scatter = 1);
 
     // The row of each key, in `rows`, for up to kVector keys; new ones get the layout's states. Rows stay where they are
     // until the next call. Throws Error(OutOfMemory).
@@ -39,7 +43,8 @@ public:
     // Forgets the groups, keeps the memory.
     void clear();
 
-    // Calls `visit(hash, row)` for the groups with a hash in [first, last), 0 <= first <= last <= 2^32.
+    // Calls `visit(scattered, row)` for the groups with a scattered hash in [first, last), 0 <= first <= last <= 2^32, in
+    // about their order.
     template <class Visit>
     void visit_range(u64 first, u64 last, Visit&& visit) const {
         if (size_ == 0 || first >= last) return;
@@ -82,10 +87,11 @@ private:
     GroupLayout const layout_;
     u32 const row_bytes_;
     bool const own_texts_;
+    u32 const scatter_;
     std::vector<u64> state_words_;  // of a new group
     Charge charge_;
-    u32 shift_ = kFirstShift;  // slot of a hash: its upper 32 - shift_ bits
-    Buffer slots_;             // hash << 32 | row + 1; 0: empty
+    u32 shift_ = kFirstShift;  // slot of a scattered hash: its upper 32 - shift_ bits
+    Buffer slots_;             // scattered hash << 32 | row + 1; 0: empty
     Buffer rows_;
     u64 row_room_ = 0;
     u32 size_ = 0;

@@ -42,19 +42,20 @@ public:
     [[nodiscard]] char* row(u64 number) const {
         return memory_.data() + number * plan_.row_bytes();
     }
-    // Starts loading a hash's directory entry.
-    void prefetch(u32 hash) const { directory_.prefetch(directory_.slot_of(hash)); }
-    // Rows of the hash's slot, [first, last), if `any` of them can match.
+    // Starts loading what tells whether a row can have a hash.
+    void prefetch_tags(u32 hash) const { directory_.prefetch_tags(directory_.slot_of(hash)); }
+    [[nodiscard]] bool may_have(u32 hash) const { return directory_.may_have(hash); }
+    // Starts loading what tells where its rows are.
+    void prefetch_line(u32 hash) const { directory_.prefetch_line(directory_.slot_of(hash)); }
+    // Rows of the hash's slot, [first, last).
     struct Candidates {
         char const* first;
         char const* last;
-        bool any;
     };
     [[nodiscard]] Candidates find(u32 hash) const {
         JoinDirectory::Rows const rows = directory_.find(hash);
         char const* const base = memory_.data();
-        return {base + rows.first * plan_.row_bytes(), base + rows.last * plan_.row_bytes(),
-                rows.any};
+        return {base + rows.first * plan_.row_bytes(), base + rows.last * plan_.row_bytes()};
     }
 
 private:

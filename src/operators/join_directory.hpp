@@ -39,9 +39,11 @@ public:
     void allocate(u64 rows, u32 parts);
 
     [[nodiscard]] u64 slot_of(u32 hash) const { return hash >> shift_; }
+    void prefetch_tags(u64 slot) const { __builtin_prefetch(entries() + slot); }
+    void prefetch_line(u64 slot) const { __builtin_prefetch(lines_.as<u64>() + slot / kLine); }
     void prefetch(u64 slot) const {
-        __builtin_prefetch(entries() + slot);
-        __builtin_prefetch(lines_.as<u64>() + slot / kLine);
+        prefetch_tags(slot);
+        prefetch_line(slot);
     }
 
     class Part {
@@ -82,24 +84,25 @@ public:
         std::deque<Overflow>* overflows_;
     };
 
-    // Rows of the hash's slot, [first, last), if `any` of them can have the hash.
+    // Whether a row of the hash's slot can have the hash.
+    [[nodiscard]] bool may_have(u32 hash) const {
+        return (entries()[slot_of(hash)] >> hash % kTagBits & 1) != 0;
+    }
+    // Rows of the hash's slot: [first, last).
     struct Rows {
         u64 first;
         u64 last;
-        bool any;
     };
     [[nodiscard]] Rows find(u32 hash) const {
         u64 const slot = slot_of(hash);
         u64 const in_line = slot % kLine;
         u64 const line = lines_.as<u64>()[slot / kLine];
         u16 const* const entry = entries() + slot;
-        bool const any = (*entry >> hash % kTagBits & 1) != 0;
         if (Overflow const* const ends = overflow(line)) [[unlikely]] {
-            return {in_line == 0 ? ends->first : ends->ends[in_line - 1], ends->ends[in_line], any};
+            return {in_line == 0 ? ends->first : ends->ends[in_line - 1], ends->ends[in_line]};
         }
         u64 const before = u64(entry[-1]) >> kTagBits;
-        return {(line >> 1) + (in_line == 0 ? 0 : before), (line >> 1) + (u64(*entry) >> kTagBits),
-                any};
+        return {(line >> 1) + (in_line == 0 ? 0 : before), (line >> 1) + (u64(*entry) >> kTagBits)};
     }
 
 private:

@@ -34,6 +34,14 @@ bool knows_more(Schema const& one, Schema const& other) {
     return false;
 }
 
+// Of columns that are alike otherwise.
+bool same_nulls(Schema const& one, Schema const& other) {
+    for (std::size_t c = 0; c < one.size(); ++c) {
+        if (one[c].nullable != other[c].nullable) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 void refuse(std::string const& what, std::string const& why) {
@@ -117,7 +125,7 @@ void InputColumns::join_in(Schema const& joined, std::string const& where, bool 
         return;
     }
     auto const fits = [&](Schema const& other) {
-        return other == schema_ && schema_.holds(other) && !knows_more(other, schema_);
+        return schema_.holds(other) && same_nulls(other, schema_) && !knows_more(other, schema_);
     };
     // As good as always.
     if (fits(joined)) return;

@@ -47,7 +47,7 @@ Runtime::Impl::Impl(RuntimeOptions const& options, std::vector<topology::Gpu> co
       devices_(devices_of(options, gpus)),
       graph_(topology::build_graph(devices_, gpus)),
       account_(std::make_shared<memory::Account>(
-          options.memory_limit != 0 ? options.memory_limit : ProcessLimits().memory().value / 2)),
+          options.memory_limit != 0 ? options.memory_limit : usable_memory().value / 2)),
       coming_(devices_.size(), 0),
       network_(options.addresses, devices_, options.encrypt_wires) {
     log::info("a runtime with {} CPU devices, {} GPUs and {} for channels",

@@ -121,7 +121,7 @@ std::vector<Device> divide_cores(std::uint32_t wanted, std::vector<int> const& c
 }
 
 std::vector<Device> discover_cpu_devices(std::uint32_t wanted) {
-    return divide_cores(wanted, allowed_cores(), read_numa_nodes(), ProcessLimits().memory().value);
+    return divide_cores(wanted, allowed_cores(), read_numa_nodes(), usable_memory().value);
 }
 
 double copy_gbps() {

@@ -1,6 +1,7 @@
 /// \file
 /// What limits this process: control groups as both versions show them, and resource limits.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -137,6 +138,16 @@ TEST_F(ProcessLimitsOf, AddressesAndData) {
     EXPECT_EQ(limits().resource("Max open files", true), 1024u);
     EXPECT_FALSE(limits().resource("Max address space", true));
     EXPECT_FALSE(limits().resource("Max locked memory"));
+}
+
+TEST(LockedMemory, IsNamedWhereItIsLimited) {
+    rlimit given{};
+    ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &given), 0);
+    rlimit const some{std::min<rlim_t>(65536, given.rlim_max), given.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &some), 0);
+    std::string const text = locked_memory_text();
+    ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &given), 0);
+    EXPECT_NE(text.find("ulimit -l"), std::string::npos) << text;
 }
 
 TEST_F(ProcessLimitsOf, WhatIsNotUnderstoodLimitsNothing) {

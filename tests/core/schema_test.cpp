@@ -96,7 +96,7 @@ TEST(Schema, RefusesImpossibleTypes) {
     expect_error(ErrorCode::InvalidArgument, {"19660800 bytes"}, [&] { Schema{wide}; });
 }
 
-TEST(Schema, SameColumnsLooksPastNullability) {
+TEST(Schema, HoldsWhateverTheNullability) {
     Schema const a{{"k", int64()}, {"v", int32(), true}};
     EXPECT_TRUE(a.holds({{"k", int64(), true}, {"v", int32()}}));
     EXPECT_FALSE(a.holds({{"k", int64()}}));

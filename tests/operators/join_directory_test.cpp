@@ -43,7 +43,7 @@ void check(std::vector<u32> const& hashes, u32 parts) {
     std::vector<bool> taken(hashes.size(), false);
     for (u32 const hash : hashes) {
         JoinDirectory::Rows const rows = directory.find(hash);
-        EXPECT_TRUE(rows.any);
+        EXPECT_TRUE(directory.may_have(hash));
         auto const& expected = placed[directory.slot_of(hash)];
         ASSERT_EQ(rows.last - rows.first, expected.size());
         EXPECT_EQ(rows.first, expected.front());
@@ -87,9 +87,9 @@ TEST(JoinDirectory, HashesWithoutRowsFindNoneOfTheirs) {
     EXPECT_FALSE(part.overflows());
     part.lay_out(0);
     EXPECT_EQ(part.next(directory.slot_of(there)), 0U);
-    EXPECT_TRUE(directory.find(there).any);
-    EXPECT_FALSE(directory.find(there + 1).any);
-    EXPECT_FALSE(directory.find(0).any);
+    EXPECT_TRUE(directory.may_have(there));
+    EXPECT_FALSE(directory.may_have(there + 1));
+    EXPECT_FALSE(directory.may_have(0));
     JoinDirectory::Rows const elsewhere = directory.find(0xffffffff);
     EXPECT_EQ(elsewhere.first, elsewhere.last);
 }

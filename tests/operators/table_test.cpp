@@ -2,6 +2,7 @@
 /// The operators' building blocks by themselves: keys as words, group tables, states, batches.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -33,10 +34,10 @@ i64& counter(char* row, u32 key_words) {
 }
 
 /// Counts keys and compares with a map; `spread` is how many bits of the hash there are.
-void count_keys(u32 distinct, u32 spread) {
+void count_keys(u32 distinct, u32 spread, u32 scatter = 1) {
     Random random(distinct + spread);
     Budget budget("a test", u64{1} << 30);
-    GroupTable table(one_counter(1), true, budget);
+    GroupTable table(one_counter(1), true, budget, scatter);
     std::map<u64, i64> expected;
     for (int round = 0; round < 60; ++round) {
         u64 words[kVector];
@@ -86,6 +87,36 @@ TEST(GroupTable, HashesThatCollide) {
     count_keys(300, 0);
     count_keys(2000, 6);
     count_keys(5000, 12);
+    count_keys(300, 0, 0x9e3779b9);
+    count_keys(5000, 12, 0x9e3779b9);
+}
+
+/// Seconds that it takes to insert so many groups, in the order of their hashes or in another one.
+double seconds_to_insert(u32 groups, bool in_order) {
+    Budget budget("a test", u64{1} << 30);
+    GroupTable table(one_counter(1), true, budget, 0x9e3779b9);
+    u64 words[kVector];
+    u32 hashes[kVector];
+    char* rows[kVector];
+    auto const began = std::chrono::steady_clock::now();
+    for (u32 first = 0; first < groups; first += kVector) {
+        for (u32 i = 0; i < kVector; ++i) {
+            words[i] = first + i;
+            // Of the lowest quarter: what one of four kernel groups merges.
+            u32 const ascending = (first + i) * ((1u << 30) / groups);
+            hashes[i] = in_order ? ascending : u32(words[i] * 0x9e3779b97f4a7c15ULL >> 32);
+        }
+        table.find_or_insert(words, hashes, kVector, rows);
+    }
+    EXPECT_GE(table.size(), groups);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+TEST(GroupTable, GroupsInTheOrderOfTheirHashesCrowdNoSlots) {
+    constexpr u32 kGroups = 400'000;
+    double const usual = seconds_to_insert(kGroups, false);
+    // In order it took minutes.
+    EXPECT_LT(seconds_to_insert(kGroups, true), 20 * usual + 1);
 }
 
 TEST(GroupTable, CountsAgainstItsBudget) {

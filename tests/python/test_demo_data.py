@@ -31,6 +31,14 @@ def test_data_is_made_once(tmp_path):
     assert not list((tmp_path / "data").glob(".*part*"))
 
 
+def test_more_tables_replace_fewer(tmp_path):
+    data.make(tmp_path, "0.001", Step(""))
+    files = data.make(tmp_path, "0.001", Step(""), data.ALL_TABLES)
+    assert pq.read_metadata(files["region"]).num_rows == 5
+    stamp = files["lineitem"].stat().st_mtime_ns
+    assert data.make(tmp_path, "0.001", Step(""))["lineitem"].stat().st_mtime_ns == stamp
+
+
 def test_damaged_and_left_over_data_is_made_again(tmp_path):
     folder = tmp_path / "data"
     (folder / "sf0.001").mkdir(parents=True)

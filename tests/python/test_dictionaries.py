@@ -340,6 +340,16 @@ def test_an_enum_holds_no_other_enums_values() -> None:
         mgi.join(one, other, "s", how="full", endpoints=2)
     assert rows_of(arrow(mgi.exchange([plain, one], "k", endpoints=2))) == rows_of([plain] * 2)
     assert rows_of(arrow(mgi.exchange([one, one], "k", endpoints=2))) == rows_of([one] * 2)
+    nothing = pa.table({"k": one["k"][:1], "s": pa.nulls(1, one["s"].type)})
+    empty = pa.schema(
+        [one.schema.field("k"), pa.field("s", one["s"].type, metadata={"_PL_ENUM_VALUES2": ""})]
+    )
+    with pytest.raises(mgi.Error, match=r"others have .*s: string of \[\]"):
+        mgi.exchange([nothing.cast(empty), one], "k", endpoints=2)
+    long = enumerated(["\N{SNOWMAN}" * 100_000], ["\N{SNOWMAN}" * 100_000])
+    with pytest.raises(mgi.Error) as failed:
+        mgi.exchange([one, long], "k", endpoints=2)
+    assert len(str(failed.value)) < 300
     joined = arrow(mgi.join(one, other, "s", endpoints=2))
     assert [row["s"] for table in joined for row in table.to_pylist()] == ["b"]
 

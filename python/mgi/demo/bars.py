@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mgi.demo import units
+from mgi.demo.html import bar
 from mgi.demo.svg import escape, tag
 
 if TYPE_CHECKING:
@@ -28,17 +29,8 @@ def _bar(who: str, class_: str, runs: list[float], figure: str, longest: float) 
             for run in runs
         ]
     runs_text = ", ".join(units.seconds(run) for run in runs)
-    image = tag(
-        "svg",
-        tag("title", escape(f"{who}: runs of {runs_text}")) + "".join(drawn),
-        width="100%",
-        height="28",
-        role="img",
-    )
-    return (
-        f'<div class="bar"><span class="who">{escape(who)}</span>{image}'
-        f'<span class="figure">{figure}</span></div>'
-    )
+    title = tag("title", escape(f"{who}: runs of {runs_text}"))
+    return bar(who, title + "".join(drawn), figure)
 
 
 def comparison(outcome: Outcome) -> str:

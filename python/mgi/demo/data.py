@@ -24,20 +24,32 @@ from mgi.demo.errors import DemoError
 from mgi.demo.progress import Step
 
 TABLES = ("lineitem", "orders")
-#: Bytes of both Parquet files at scale factor 1, to foresee a full disk and to show progress.
-PARQUET_BYTES = 300e6
+#: All of TPC-H's.
+ALL_TABLES = (*TABLES, "customer", "part", "partsupp", "supplier", "nation", "region")
+#: Bytes of the Parquet files at scale factor 1, to foresee a full disk and to show progress.
+PARQUET_BYTES = {
+    "lineitem": 235e6,
+    "orders": 65e6,
+    "customer": 14e6,
+    "part": 7e6,
+    "partsupp": 45e6,
+    "supplier": 1e6,
+    "nation": 0.0,
+    "region": 0.0,
+}
 #: Bytes of memory that one scale factor certainly needs: the dealt rows, DuckDB's own copy
 #: of them, one result and the table it is compared with.
 MEMORY_BYTES = 5.5e9
 
 
-def check_memory(scale: float) -> None:
-    """Refuses a scale factor that would only end in the kernel killing this process."""
+def check_memory(scale: float, each: float = MEMORY_BYTES) -> None:
+    """Refuses a scale factor, of which one needs `each` bytes, that would only end in the kernel
+    killing this process."""
     available = available_memory()
-    if available is not None and scale * MEMORY_BYTES > available:
-        fits = available / MEMORY_BYTES
+    if available is not None and scale * each > available:
+        fits = available / each
         raise DemoError(
-            f"scale factor {scale:g} needs about {units.size(scale * MEMORY_BYTES)} of memory, "
+            f"scale factor {scale:g} needs about {units.size(scale * each)} of memory, "
             f"{units.size(available)} are available: try --sf {_round_down(fits)} or less"
         )
 
@@ -61,22 +73,23 @@ def _round_down(value: float) -> str:
     return f"{int(value)}" if value >= 1 else f"{max(int(value * 100), 1) / 100:g}"
 
 
-def make(folder: Path, sf: str, step: Step) -> dict[str, Path]:
-    """Returns the Parquet file of each table, generating them first where they are missing.
+def make(folder: Path, sf: str, step: Step, tables: tuple[str, ...] = TABLES) -> dict[str, Path]:
+    """Returns the Parquet file of each table, generating those first that are missing.
 
-    They appear under ``folder/sf{SF}`` by one rename, so a folder that is there is whole.
+    Each appears under ``folder/sf{SF}`` by one rename, so a file that is there is whole.
     Two demos at once on one folder: the second waits for the first.
     """
     final = folder / f"sf{sf}"
-    files = {table: final / f"{table}.parquet" for table in TABLES}
+    files = {table: final / f"{table}.parquet" for table in tables}
     if _whole(files):
         step.detail = f"kept in {final}"
         return files
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder / f".sf{sf}.lock", step):
-            if not _whole(files):
-                _generate(folder, final, sf, step)
+            missing = [table for table, path in files.items() if not _whole({table: path})]
+            if missing:
+                _generate(folder, final, sf, step, missing)
     except OSError as error:
         raise _disk_error(error, folder) from error
     return files
@@ -102,9 +115,9 @@ def _lock(path: Path, step: Step) -> Iterator[None]:
         yield
 
 
-def _generate(folder: Path, final: Path, sf: str, step: Step) -> None:
+def _generate(folder: Path, final: Path, sf: str, step: Step, tables: list[str]) -> None:
     program = _find_generator()
-    expected = float(sf) * PARQUET_BYTES
+    expected = float(sf) * sum(PARQUET_BYTES[table] for table in tables)
     free = shutil.disk_usage(folder).free
     if free < expected * 1.1 + 10e6:
         raise DemoError(
@@ -116,13 +129,13 @@ def _generate(folder: Path, final: Path, sf: str, step: Step) -> None:
         shutil.rmtree(left_over, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(prefix=f".sf{sf}.part-", dir=folder))
     try:
-        _run_generator(program, partial, sf, expected, step)
-        if not _whole({table: partial / f"{table}.parquet" for table in TABLES}):
+        _run_generator(program, partial, sf, expected, step, tables)
+        made = {table: partial / f"{table}.parquet" for table in tables}
+        if not _whole(made):
             raise DemoError(f"{program} ended well but left no readable tables in {partial}")
-        partial.chmod(0o755)
-        if final.exists():  # damaged, else we would not be here
-            shutil.rmtree(final)
-        partial.rename(final)
+        final.mkdir(exist_ok=True)
+        for path in made.values():
+            path.replace(final / path.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     step.detail = f"now in {final}"
@@ -141,8 +154,10 @@ def _find_generator() -> str:
     )
 
 
-def _run_generator(program: str, into: Path, sf: str, expected: float, step: Step) -> None:
-    command = [program, "parquet", f"--scale-factor={sf}", f"--tables={','.join(TABLES)}"]
+def _run_generator(
+    program: str, into: Path, sf: str, expected: float, step: Step, tables: list[str]
+) -> None:
+    command = [program, "parquet", f"--scale-factor={sf}", f"--tables={','.join(tables)}"]
     command += [f"--output-dir={into}", "--no-progress"]
     with tempfile.TemporaryFile("w+") as log:
         try:

@@ -91,18 +91,10 @@ def seed_number(text: str) -> int:
     return _whole_number(text, "a seed", 0, 2**63 - 1)
 
 
-def parse(argv: list[str] | None) -> Options:
-    """Parses ``argv``; on bad input prints the usage and the offender, and exits with 2."""
-    parser = Parser(
-        prog="mgi demo",
-        description="Exchange, group-by and join of TPC-H tables over MGI endpoints, every "
-        "result compared in full with DuckDB. Writes a report page.",
-    )
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """``--sf`` and ``--data``: which tables, and where they are kept."""
     parser.add_argument(
         "--sf", type=scale_factor, default="1", metavar="SF", help="TPC-H scale factor (1)"
-    )
-    parser.add_argument(
-        "--endpoints", type=endpoint_count, default=4, metavar="N", help="endpoints (4)"
     )
     parser.add_argument(
         "--data",
@@ -110,6 +102,19 @@ def parse(argv: list[str] | None) -> Options:
         default=Path("data"),
         metavar="DIR",
         help="folder that keeps generated tables between runs (data)",
+    )
+
+
+def parse(argv: list[str] | None) -> Options:
+    """Parses ``argv``; on bad input prints the usage and the offender, and exits with 2."""
+    parser = Parser(
+        prog="mgi demo",
+        description="Exchange, group-by and join of TPC-H tables over MGI endpoints, every "
+        "result compared in full with DuckDB. Writes a report page.",
+    )
+    add_tables(parser)
+    parser.add_argument(
+        "--endpoints", type=endpoint_count, default=4, metavar="N", help="endpoints (4)"
     )
     parser.add_argument(
         "--report",

@@ -8,7 +8,7 @@ from mgi.demo import units
 from mgi.demo.bars import bars
 from mgi.demo.graph_picture import graph_picture
 from mgi.demo.heat_map import heat_map
-from mgi.demo.style import CSS
+from mgi.demo.html import cards, document, section
 from mgi.demo.svg import escape
 
 if TYPE_CHECKING:
@@ -24,24 +24,15 @@ def page(report: Report) -> str:
     body = "".join(
         [
             _header(report),
-            _section("Results", _results(report)),
-            _section("MGI beside DuckDB", _timings(report)),
-            _section("The infrastructure graph", graph_picture(report.graph, report.endpoints)),
-            *(_section(o.operation.name, _operation(o, report.graph)) for o in report.outcomes),
-            _section("This machine", _facts(report)),
-            _section("Do it again", _reproduce(report)),
+            section("Results", _results(report)),
+            section("MGI beside DuckDB", _timings(report)),
+            section("The infrastructure graph", graph_picture(report.graph, report.endpoints)),
+            *(section(o.operation.name, _operation(o, report.graph)) for o in report.outcomes),
+            section("This machine", _facts(report)),
+            section("Do it again", _reproduce(report)),
         ]
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{CSS}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
-    )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+    return document(title, body)
 
 
 def _header(report: Report) -> str:
@@ -80,21 +71,7 @@ def _results(report: Report) -> str:
             ("number", units.seconds(outcome.duckdb_median)),
             ("good" if verdict.ok else "bad", f"{'✓' if verdict.ok else '✗'} {verdict.text()}"),
         ]
-        rows.append(
-            "".join(
-                f'<td class="{class_}" data-label="{name}">{escape(text)}</td>'
-                for name, (class_, text) in zip(names, cells, strict=True)
-            )
-        )
-    head = "".join(
-        f'<th class="{"number" if 0 < place < 6 else ""}">{name}</th>'
-        for place, name in enumerate(names)
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    table = (
-        f'<div class="scroll" tabindex="0"><table class="cards"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+        rows.append(cells)
     note = (
         '<p class="note">Bytes are those of the Arrow columns that go in, 1 GB is 10<sup>9</sup> '
         "bytes; GB/s is bytes in by MGI's time. The result is compared as a whole: both sides are "
@@ -102,7 +79,11 @@ def _results(report: Report) -> str:
         "moreover, no key may stand on two endpoints. DuckDB answers from the generated files, "
         "which MGI never touched.</p>"
     )
-    return table + note + "".join(_differences(o) for o in report.outcomes if not o.verdict.ok)
+    return (
+        cards(names, rows)
+        + note
+        + "".join(_differences(o) for o in report.outcomes if not o.verdict.ok)
+    )
 
 
 def _differences(outcome: Outcome) -> str:
@@ -220,6 +201,8 @@ def _reproduce(report: Report) -> str:
     code = escape("\n".join(line for line in commands if line))
     return (
         f"<p>{lead}</p><pre>{code}</pre>"
+        "<p>Whole queries are next: <code>.venv/bin/mgi tpch --html tpch.html</code> runs TPC-H's "
+        "over endpoints, beside DuckDB (docs/tpch.md).</p>"
         '<p class="note">The tables come from tpchgen-cli and depend on the scale factor only; '
         "how they are dealt out depends on the seed, the number of endpoints and nothing "
         "else.</p>"

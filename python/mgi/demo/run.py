@@ -16,6 +16,7 @@ from mgi.demo import units
 from mgi.demo.errors import DemoError
 from mgi.demo.options import Options
 from mgi.demo.progress import Progress
+from mgi.demo.timed import Timed, complain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ FINE, DIFFERENT, FAILED, INTERRUPTED = 0, 1, 2, 130
 
 
 @dataclasses.dataclass
-class Outcome:
+class Outcome(Timed):
     """What one operation did: its inputs' size, every timed run, and the verdict."""
 
     operation: Operation
@@ -44,16 +45,6 @@ class Outcome:
     """What MGI says of its last run: channels, plans, graph."""
     result_rows: int
     verdict: Verdict
-
-    @property
-    def median(self) -> float:
-        """MGI's seconds."""
-        return units.median(self.seconds)
-
-    @property
-    def duckdb_median(self) -> float:
-        """DuckDB's seconds."""
-        return units.median(self.duckdb_seconds)
 
 
 @dataclasses.dataclass
@@ -301,22 +292,13 @@ def _table(outcomes: list[Outcome]) -> list[str]:
                 f"{'✓' if outcome.verdict.ok else '✗'} {outcome.verdict.text()}",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:6], widths[1:6], strict=True)]
-        lines.append("  " + "  ".join([*cells, row[6]]))
-    lines.insert(1, "  " + "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return lines
+    return ["  " + line for line in units.aligned(rows)]
 
 
 def _close(outcomes: list[Outcome], options: Options, progress: Progress) -> int:
     wrong = [outcome for outcome in outcomes if not outcome.verdict.ok]
     for outcome in wrong:
-        print(f"{outcome.operation.name} differs from DuckDB:", file=sys.stderr)
-        for difference in outcome.verdict.differences:
-            print(f"  {progress.plain(difference)}", file=sys.stderr)
+        complain(outcome.operation.name, outcome.verdict, progress)
     place = options.report.resolve()
     progress.line(f"The report: {place}")
     if wrong:

@@ -40,16 +40,22 @@ class Truth:
     """Answers queries from the generated Parquet files, which MGI never touched.
 
     Reading them again, rather than the rows as dealt out, means that rows lost while loading
-    or dealing would be found too. Not thread-safe.
+    or dealing would be found too. With `loaded` they become tables of its own, in memory. Not
+    thread-safe.
     """
 
-    def __init__(self, files: dict[str, Path]) -> None:
-        self._connection = duckdb.connect(config={"threads": threads()})
+    def __init__(
+        self, files: dict[str, Path], loaded: bool = False, cores: int | None = None
+    ) -> None:
+        self._connection = duckdb.connect(config={"threads": cores or threads()})
+        self._connection.execute("SET enable_progress_bar = false")
         for table, path in files.items():
             literal = str(path).replace("'", "''")
-            self._connection.execute(
-                f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{literal}')"
-            )
+            kind = "TABLE" if loaded else "VIEW"
+            with _python_errors():
+                self._connection.execute(
+                    f"CREATE {kind} {table} AS SELECT * FROM read_parquet('{literal}')"
+                )
 
     def answer(self, query: str) -> pa.Table:
         """The query's result, whole, as Arrow."""

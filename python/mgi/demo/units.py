@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 #: The sign between two counts, spelled by name because it looks like the letter x.
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -63,3 +64,16 @@ def gbps(value: float) -> str:
 def median(values: list[float]) -> float:
     """The middle of the timed runs."""
     return statistics.median(values)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines, the first row above a rule: the first column begins, the others end, where
+    their longest do; the last one is as long as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
+        lines.append("  ".join([*cells, row[-1]]))
+    lines.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
+    return lines

@@ -6,6 +6,8 @@
 
 #include <mgi/error.hpp>
 
+#include "core/process_limits.hpp"
+
 namespace mgi::transport::ucx {
 namespace {
 
@@ -80,8 +82,11 @@ Library::Library() {
 
 void Library::check(ucs_status_t status, std::string const& what) const {
     if (status == UCS_OK) return;
-    throw Error(ErrorCode::Refused, what + ": " + ucs_status_string(status) +
-                                        "; look at UCX's settings (UCX_...), or set MGI_WIRES=tcp");
+    std::string text = what + ": " + ucs_status_string(status) +
+                       "; look at UCX's settings (UCX_...), or set MGI_WIRES=tcp";
+    std::string const limit = status == UCS_ERR_NO_MEMORY ? locked_memory_text() : "";
+    if (!limit.empty()) text += "; " + limit;
+    throw Error(ErrorCode::Refused, text);
 }
 
 }  // namespace mgi::transport::ucx
