@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include <mgi/arrow_abi.hpp>
 #include <mgi/device/batch_view.hpp>
@@ -42,6 +44,14 @@ public:
 
     [[nodiscard]] bool is_valid(std::int64_t i) const {
         return validity_ == nullptr || device::bit_at(validity_, std::uint64_t(offset_ + i));
+    }
+    /// Whether values [first, first + count) are valid.
+    [[nodiscard]] bool are_valid(std::int64_t first, std::int64_t count) const {
+        bool all = true;
+        for (std::int64_t i = first; validity_ != nullptr && i < first + count; ++i) {
+            all &= is_valid(i);
+        }
+        return all;
     }
 
 protected:
@@ -94,35 +104,77 @@ protected:
         }
     }
 
-    /// The same for sequences of one value of fixed width each, which is null where `null` is not 0.
-    std::size_t measure_each(Spans const& values, std::uint8_t const* null,
-                             std::size_t* sizes) const {
+    /// The same for sequences of fixed width, nulls among them: `null_` then says which rows have some.
+    std::size_t measure_nullable(Spans const& values, std::size_t* sizes) {
         std::size_t const width = type_.width;
+        if (values.one_each()) {
+            if (find_null_rows(values)) check_nullable();
+            for (std::size_t row = 0; row < values.rows(); ++row) {
+                sizes[row] += null_[row] != 0 ? 1 : width;
+            }
+            return 1;
+        }
         for (std::size_t row = 0; row < values.rows(); ++row) {
-            sizes[row] += null[row] != 0 ? 1 : width;
+            std::int64_t const count = values.count(row);
+            std::int64_t valid = 0;
+            each_word(values.row(row), [&](std::int64_t, std::uint64_t word) {
+                valid += std::popcount(word);
+            });
+            null_[row] = valid != count ? 1 : 0;
+            sizes[row] += length_of(std::int64_t(length_of(valid) * width));
+            if (null_[row] == 0) continue;
+            check_nullable();
+            sizes[row] += bytes_of_bits(count);
         }
         return 1;
     }
-    /// None is null without `null`.
-    void write_each(Spans const& values, std::uint8_t const* null, std::byte** to) const {
-        std::size_t const rows = values.rows();
-        Span const* const spans = values.all();
-        std::byte const* const from = fixed_values();
-        with_width(type_.width, [=](auto width) {
-            for (std::size_t row = 0; row < rows; ++row) {
-                std::byte* const at = to[row];
-                if (null != nullptr && null[row] != 0) {
-                    to[row] = at + 2;
-                    at[0] = std::byte(1);
-                    at[1] = std::byte(0);
-                    continue;
+    void write_nullable(Spans const& values, std::byte** to) const {
+        with_width(type_.width, [&](auto width) {
+            if (values.one_each()) return write_one_each(values, width, to);
+            for (std::size_t row = 0; row < values.rows(); ++row) {
+                *to[row]++ = std::byte(null_[row]);
+                if (null_[row] == 0) {
+                    copy_fixed(values.row(row), to[row]);
+                } else {
+                    to[row] = write_bits(values, row, to[row]);
+                    to[row] = write_valid_ones(values.row(row), width, to[row]);
                 }
-                to[row] = at + 1 + width;
-                at[0] = std::byte(0);
-                device::prefetch(from + std::size_t(spans[row].first + kBlockRows) * width);
-                std::memcpy(at + 1, from + std::size_t(spans[row].first) * width, width);
             }
         });
+    }
+    void check_nullable() const {
+        if (!type_.nullable) malformed("has nulls in a part that is not nullable");
+    }
+
+    /// Sets `null_` of rows of one value each; returns whether any is null.
+    bool find_null_rows(Spans const& values) {
+        std::uint8_t any = 0;
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            null_[row] = is_valid(values.all()[row].first) ? 0 : 1;
+            any |= null_[row];
+        }
+        return any != 0;
+    }
+
+    /// The validity of a row's values; returns what is behind it.
+    std::byte* write_bits(Spans const& values, std::size_t row, std::byte* to) const {
+        auto* const bits = reinterpret_cast<std::uint8_t*>(to);
+        std::size_t const bytes = bytes_of_bits(values.count(row));
+        Spans::Row const spans = values.row(row);
+        if (spans.end() - spans.begin() == 1) {
+            each_word(spans, [&](std::int64_t i, std::uint64_t word) {
+                std::size_t const at = std::size_t(i - spans.begin()->first) / 8;
+                std::memcpy(bits + at, &word, std::min(bytes - at, std::size_t(kBitsOfWord) / 8));
+            });
+            return to + bytes;
+        }
+        std::memset(to, 0, bytes);
+        std::size_t at = 0;
+        values.each(row, [&](std::int64_t i) {
+            if (is_valid(i)) set_bit(bits, at);
+            ++at;
+        });
+        return to + bytes;
     }
 
     static std::byte* put_length(std::byte* to, std::int64_t length) {
@@ -149,6 +201,51 @@ protected:
     }
 
 private:
+    /// Calls `each(first, bits)` with the validity of values from `first` on, at most kBitsOfWord of them.
+    template <class Each>
+    void each_word(Spans::Row spans, Each const& each) const {
+        for (Span const& span : spans) {
+            for (std::int64_t i = 0; i < span.count; i += kBitsOfWord) {
+                std::int64_t const first = span.first + i;
+                each(first, bits_at(validity_, std::uint64_t(offset_ + first),
+                                    std::min(kBitsOfWord, span.count - i)));
+            }
+        }
+    }
+
+    /// Without a branch that depends on validity, which may be anyhow.
+    template <class Width>
+    void write_one_each(Spans const& values, Width width, std::byte** to) const {
+        std::byte const* const from = fixed_values();
+        std::byte unused[16];
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            std::byte* const at = to[row];
+            std::byte const* const value = from + std::size_t(values.all()[row].first) * width;
+            std::size_t const null = null_[row];
+            at[null] = std::byte(0);
+            at[0] = std::byte(null);
+            if constexpr (!std::is_same_v<Width, std::size_t>) {
+                std::memcpy(null != 0 ? unused : at + 1, value, width);
+            } else if (null == 0) {
+                std::memcpy(at + 1, value, width);
+            }
+            to[row] = at + (null != 0 ? 2 : 1 + width);
+        }
+    }
+    /// Likewise: what is written of a null one the next valid one overwrites.
+    template <class Width>
+    std::byte* write_valid_ones(Spans::Row spans, Width width, std::byte* to) const {
+        std::byte const* const from = fixed_values();
+        each_word(spans, [&](std::int64_t first, std::uint64_t word) {
+            std::byte const* value = from + std::size_t(first) * width;
+            for (; word != 0; word >>= 1, value += width) {
+                std::memcpy(to, value, width);
+                to += (word & 1) != 0 ? std::size_t(width) : 0;
+            }
+        });
+        return to;
+    }
+
     static std::size_t measure_bools(Spans const& values, std::size_t* sizes) {
         if (values.one_each()) return 1;
         for (std::size_t row = 0; row < values.rows(); ++row) {
@@ -182,16 +279,14 @@ private:
         return 0;
     }
     void write_fixed(Spans const& values, std::byte** to) const {
-        std::size_t const width = type_.width;
+        for (std::size_t row = 0; row < values.rows(); ++row) copy_fixed(values.row(row), to[row]);
+    }
+    void copy_fixed(Spans::Row spans, std::byte*& to) const {
         std::byte const* const from = fixed_values();
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            std::byte* at = to[row];
-            for (Span const& span : values.row(row)) {
-                std::size_t const bytes = std::size_t(span.count) * width;
-                std::memcpy(at, from + std::size_t(span.first) * width, bytes);
-                at += bytes;
-            }
-            to[row] = at;
+        for (Span const& span : spans) {
+            std::size_t const bytes = std::size_t(span.count) * type_.width;
+            std::memcpy(to, from + std::size_t(span.first) * type_.width, bytes);
+            to += bytes;
         }
     }
 
@@ -282,6 +377,7 @@ protected:
     ArrowArray const& array_;
     std::int64_t const offset_;
     std::uint8_t const* validity_ = nullptr;
+    std::array<std::uint8_t, kBlockRows> null_;  ///< scratch: whether rows of a block have nulls
 };
 
 }  // namespace mgi::arrow

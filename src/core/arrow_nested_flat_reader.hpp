@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <mgi/device/batch_view.hpp>
@@ -101,48 +102,61 @@ protected:
 
     /// Out of sequences of one value each.
     void fixed_each(Pattern const& rows, Cursor* in) {
-        std::byte* const to = values_.add(bytes_of(rows.values()));
+        std::byte* const to = room_for(rows);
         std::uint64_t valid = 0;
         with_width(type_.width, [&](auto width) { valid = take_each(rows, width, in, to); });
         bool const all = std::size_t(std::popcount(valid)) == rows.rows();
         if (!all && !type_.nullable) Cursor::refuse();
         count_ += rows.values();
-        if (all && rows.filled() == 0) return validity_.add(true, rows.values());
-        std::uint64_t word = 0;
-        std::int64_t bits = 0;
+        if (all && rows.few_each()) return add_valid_each(rows);
+        if (rows.filled() == 0) return validity_.add_few(valid, rows.values());
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            if (bits == kBitsOfWord)
-                validity_.add_word(std::exchange(word, 0), std::exchange(bits, 0));
-            word |= (valid >> row & 1) << bits++;
-            std::int64_t const fill = rows.all()[row].fill;
-            if (fill == 0) continue;
-            if (bits + fill > kBitsOfWord || !fills_nulls()) {
-                validity_.add_word(std::exchange(word, 0), std::exchange(bits, 0));
-                validity_.add(!fills_nulls(), fill);
-            } else {
-                bits += fill;
-            }
+            validity_.add((valid >> row & 1) != 0, 1);
+            validity_.add(!fills_nulls(), rows.all()[row].fill);
         }
-        validity_.add_word(word, bits);
+    }
+    /// Of rows' values, all that are taken.
+    void add_valid_each(Pattern const& rows) {
+        if (rows.filled() == 0 || !fills_nulls()) return validity_.add(true, rows.values());
+        validity_.add_few(rows.taken_bits(), rows.values());
+    }
+    /// The only values of rows, from `offset` on behind these addresses.
+    void copy_each(Pattern const& rows, std::byte const* const* from, std::size_t offset) {
+        std::byte* const room = room_for(rows);
+        // Copies of its own: bytes that are written could be anything's.
+        with_width(type_.width, [=, count = rows.rows(), runs = rows.all(), fills = rows.filled() != 0](auto width) {
+            std::byte* to = room;
+            for (std::size_t row = 0; row < count; ++row, to += width) {
+                std::memcpy(to, from[row] + offset, width);
+                if (fills) to += std::size_t(runs[row].fill) * width;
+            }
+        });
+    }
+    /// For values of one each; zeros where others are filled in.
+    [[nodiscard]] std::byte* room_for(Pattern const& rows) {
+        std::size_t const bytes = bytes_of(rows.values());
+        std::byte* const to = values_.add(bytes);
+        if (rows.filled() != 0) std::memset(to, 0, bytes);
+        return to;
     }
     /// Returns which are valid.
     template <class Width>
     static std::uint64_t take_each(Pattern const& rows, Width width, Cursor* in, std::byte* to) {
+        static constexpr std::byte none[16] = {};
         Pattern::Run const* const runs = rows.all();
         std::size_t const count = rows.rows();
         std::uint64_t valid = 0;
         for (std::size_t row = 0; row < count; ++row) {
-            if (std::byte const* const value = in[row].one(width); value != nullptr) {
+            std::byte const* const value = in[row].one(width, none);
+            if constexpr (!std::is_same_v<Width, std::size_t>) {
                 std::memcpy(to, value, width);
-                valid |= std::uint64_t{1} << row;
+            } else if (value != none) {
+                std::memcpy(to, value, width);
             } else {
                 std::memset(to, 0, width);
             }
-            to += width;
-            if (std::int64_t const fill = runs[row].fill; fill != 0) {
-                std::memset(to, 0, std::size_t(fill) * width);
-                to += std::size_t(fill) * width;
-            }
+            valid |= std::uint64_t{value != none} << row;
+            to += std::size_t(1 + runs[row].fill) * width;
         }
         return valid;
     }

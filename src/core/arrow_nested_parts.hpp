@@ -52,12 +52,21 @@ public:
         if (flag > 1) refuse();
         return flag == 0 ? nullptr : bits(count);
     }
-    /// The value of a sequence of one; null where that is null.
-    [[nodiscard]] std::byte const* one(std::size_t width) {
-        bool const usual = std::size_t(end_ - at_) > width && *at_ == std::byte{0};
-        if (!usual) return one_or_none(width);
-        return std::exchange(at_, at_ + 1 + width) + 1;
+    /// The value of a sequence of one; `null` where that is null. Without a branch that depends on that.
+    [[nodiscard, gnu::always_inline]] std::byte const* one(std::size_t width, std::byte const* null) {
+        if (left() < 2) return one_or_none(width, null);
+        auto const flag = std::size_t(at_[0]);
+        std::size_t const size = flag == 0 ? 1 + width : 2;
+        bool const usual = (flag == 0) | ((flag == 1) & (at_[1] == std::byte(0)));
+        if (!usual || left() < size) return one_or_none(width, null);
+        std::byte const* const value = flag == 0 ? at_ + 1 : null;
+        at_ += size;
+        return value;
     }
+    [[nodiscard]] std::byte const* at() const { return at_; }
+    [[nodiscard]] std::size_t left() const { return std::size_t(end_ - at_); }
+    /// No more than are left.
+    void skip(std::size_t bytes) { at_ += bytes; }
     /// Nothing is left.
     void end() const {
         if (at_ != end_) refuse();
@@ -65,10 +74,10 @@ public:
 
 private:
     /// Not inlined, so that `one` is.
-    [[nodiscard]] MGI_COLD std::byte const* one_or_none(std::size_t width) {
+    [[nodiscard]] MGI_COLD std::byte const* one_or_none(std::size_t width, std::byte const* null) {
         std::uint8_t const* const bits = validity(1);
         bool const valid = bits == nullptr || (*bits & 1) != 0;
-        return valid ? values(1, std::int64_t(width)) : nullptr;
+        return valid ? values(1, std::int64_t(width)) : null;
     }
 
     std::byte const* at_ = nullptr;
@@ -238,6 +247,12 @@ public:
         add_nulls(count - std::popcount(word));
         bits_.add_word(word, count);
         count_ += count;
+    }
+    /// Of a word's lowest bits, which may be all.
+    void add_few(std::uint64_t word, std::int64_t count) {
+        std::int64_t const few = std::min(count, kBitsOfWord);
+        add_word(word & ones(few), few);
+        if (count > few) add_word(word >> few & ones(count - few), count - few);
     }
     [[nodiscard]] void const* bits() { return nulls_ != 0 ? bits_.all() : nullptr; }
     [[nodiscard]] std::int64_t nulls() const { return nulls_; }

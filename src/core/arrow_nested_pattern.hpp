@@ -42,6 +42,7 @@ public:
         taken_[0] = 0;
         taken_in_all_ = 0;
         filled_ = 0;
+        firsts_ = 0;
         one_each_ = true;
     }
     /// In the row whose end is next, as `fill`.
@@ -62,6 +63,7 @@ public:
     }
     void end_row() {
         one_each_ = one_each_ && taken_[rows_] == 1 && runs_.size() == ends_[rows_] + 1;
+        if (one_each_ && values() < 64) firsts_ |= std::uint64_t{1} << values();
         taken_in_all_ += taken_[rows_];
         ends_[++rows_] = runs_.size();
         taken_[rows_] = 0;
@@ -77,6 +79,10 @@ public:
     [[nodiscard]] std::int64_t values() const { return taken_in_all_ + filled_; }
     /// Whether one value is taken in each row, and others are filled in behind it only: by that row's only run.
     [[nodiscard]] bool one_each() const { return one_each_; }
+    /// Whether besides a word has a bit for each value.
+    [[nodiscard]] bool few_each() const { return one_each_ && values() <= 64; }
+    /// Bits of those that are taken, where few_each().
+    [[nodiscard]] std::uint64_t taken_bits() const { return firsts_; }
     /// Whether it is so many rows of one value each.
     [[nodiscard]] bool is_each(std::size_t rows) const {
         return rows_ == rows && one_each_ && filled_ == 0;
@@ -108,6 +114,7 @@ private:
     std::size_t rows_ = 0;
     std::int64_t taken_in_all_ = 0;
     std::int64_t filled_ = 0;
+    std::uint64_t firsts_ = 0;
     bool one_each_ = true;
 };
 

@@ -23,9 +23,25 @@ struct ReadColumn {
     NestedReader reader;
 };
 
+/// Rows [first, first + count) of a batch, at most a block of them, where they are plain; else it does nothing.
+bool read_plain(NestedReader& reader, Values const& values, std::int64_t first, std::int64_t count,
+                Pattern const& rows) {
+    std::size_t const size = reader.plain_size();
+    bool plain = size != 0 && rows.is_each(std::size_t(count));
+    std::byte const* from[kBlockRows];
+    for (std::int64_t i = 0; plain && i < count; ++i) {
+        std::string_view const body =
+            values.is_valid(first + i) ? values.at(first + i) : std::string_view();
+        from[i] = reinterpret_cast<std::byte const*>(body.data());
+        plain = body.size() == size;
+    }
+    return plain && reader.plain_bodies(rows, from);
+}
+
 /// Rows [first, first + count) of a batch, at most a block of them.
 void read_block(NestedReader& reader, Values const& values, std::int64_t first, std::int64_t count,
                 Pattern& rows) {
+    if (read_plain(reader, values, first, count, rows)) return;
     Cursor in[kBlockRows];
     std::int64_t nulls[kBlockRows + 1] = {};  // before the first valid row, and behind each
     std::size_t valid = 0;

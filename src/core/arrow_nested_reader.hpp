@@ -2,6 +2,7 @@
 /// Nested values' bytes as Arrow's arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <limits>
@@ -31,6 +32,8 @@ public:
     NestedReader(Nested const& type, std::string const& name) : FlatReader(type, name) {
         children_.reserve(type.children.size());
         for (Nested const& child : type.children) children_.emplace_back(child, name);
+        plain_size_ = type.kind == Kind::Fixed ? type.width : 0;
+        if (type.kind == Kind::Struct) find_plain_size();
     }
 
     /// Has room for so many values more, as far as they are known to take some.
@@ -50,6 +53,7 @@ public:
 
     /// Appends values out of rows' sequences, and between them such as `fill` appends.
     void sequence(Pattern const& rows, Cursor* in) {
+        if (waits_ != 0) --waits_;
         switch (type_.kind) {
             case Kind::Null: return add_of_no_bytes(rows.values());
             case Kind::Dictionary: return indices(rows, in);
@@ -69,6 +73,21 @@ public:
             rows.each_run([&](bool valid, std::int64_t count) { validity_.add(valid, count); });
         }
         body(rows, in);
+    }
+
+    /// Bytes of a body of fixed widths that has no null; 0: there is no such.
+    [[nodiscard]] std::size_t plain_size() const { return plain_size_; }
+    /// Appends values whose bodies have so many bytes, where none has a null; returns whether it did.
+    bool plain_bodies(Pattern const& rows, std::byte const* const* from) {
+        if (waits_ != 0) {
+            --waits_;
+        } else if (is_plain_body(rows.rows(), from, 0)) {
+            plain_body(rows, from, 0);
+            return true;
+        } else {
+            waits_ = kWaits;
+        }
+        return false;
     }
 
     /// Appends nulls, where there can be some.
@@ -156,7 +175,7 @@ private:
             case Kind::List: lists(rows, in); break;
             case Kind::FixedList: fixed_lists(rows, in); break;
             case Kind::Struct:
-                for (NestedReader& child : children_) child.sequence(rows, in);
+                structs(rows, in);
                 if (children_.empty()) return add_of_no_bytes(rows.values());
                 break;
             case Kind::SparseUnion:
@@ -164,6 +183,72 @@ private:
             default: Cursor::refuse();
         }
         count_ += rows.values();
+    }
+
+    void find_plain_size() {
+        for (NestedReader const& child : children_) {
+            plain_size_ += 1 + child.plain_size_;
+            if (child.plain_size_ != 0) continue;
+            plain_size_ = 0;
+            return;
+        }
+    }
+
+    void structs(Pattern const& rows, Cursor* in) {
+        for (std::size_t i = 0; i < children_.size();) {
+            std::size_t const plain = rows.few_each() ? plain_fields(i, rows, in) : 0;
+            if (plain == 0) children_[i].sequence(rows, in);
+            i += std::max<std::size_t>(plain, 1);
+        }
+    }
+    /// Appends those of fields from `first` on that are plain, where they are some; returns how many.
+    std::size_t plain_fields(std::size_t first, Pattern const& rows, Cursor* in) {
+        std::byte const* from[kBlockRows];
+        std::size_t least = in[0].left();
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            from[row] = in[row].at();
+            least = std::min(least, in[row].left());
+        }
+        std::size_t offset = 0;
+        std::size_t i = first;
+        for (; i < children_.size(); ++i) {
+            NestedReader& child = children_[i];
+            std::size_t const size = 1 + child.plain_size_;
+            bool const may_be = child.plain_size_ != 0 && child.waits_ == 0 && size <= least - offset;
+            if (!may_be) break;
+            if (!child.is_plain(rows.rows(), from, offset)) {
+                child.waits_ = kWaits;
+                break;
+            }
+            child.plain_body(rows, from, offset + 1);
+            offset += size;
+        }
+        for (std::size_t row = 0; offset != 0 && row < rows.rows(); ++row) in[row].skip(offset);
+        return i - first;
+    }
+    /// Whether sequences of one value, `offset` behind these addresses, have no null.
+    [[nodiscard]] bool is_plain(std::size_t rows, std::byte const* const* from,
+                                std::size_t offset) const {
+        std::byte flags{};
+        for (std::size_t row = 0; row < rows; ++row) flags |= from[row][offset];
+        return flags == std::byte{0} && is_plain_body(rows, from, offset + 1);
+    }
+    [[nodiscard]] bool is_plain_body(std::size_t rows, std::byte const* const* from,
+                                     std::size_t offset) const {
+        for (NestedReader const& child : children_) {
+            if (!child.is_plain(rows, from, offset)) return false;
+            offset += 1 + child.plain_size_;
+        }
+        return true;
+    }
+    void plain_body(Pattern const& rows, std::byte const* const* from, std::size_t offset) {
+        add_valid_each(rows);
+        count_ += rows.values();
+        if (type_.kind == Kind::Fixed) return copy_each(rows, from, offset);
+        for (NestedReader& child : children_) {
+            child.plain_body(rows, from, offset + 1);
+            offset += 1 + child.plain_size_;
+        }
     }
 
     void lists(Pattern const& rows, Cursor* in) {
@@ -363,7 +448,12 @@ private:
         views_.add_buffers(holder);
     }
 
+    /// Blocks that a part is not tried to be plain in after one where it was not.
+    static constexpr int kWaits = 15;
+
     std::vector<NestedReader> children_;
+    std::size_t plain_size_ = 0;  ///< of a value that is of fixed widths and has no null below; 0: there is no such
+    int waits_ = 0;
     std::vector<std::int64_t> ends_;    ///< of runs
     std::vector<std::int32_t> places_;  ///< of a dense union
     Distinct distinct_;                 ///< a dictionary's values

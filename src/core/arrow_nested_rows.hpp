@@ -19,6 +19,7 @@
 #include "core/arrow_nested.hpp"
 #include "core/arrow_nested_bytes.hpp"
 #include "core/arrow_nested_flat.hpp"
+#include "core/arrow_nested_plain.hpp"
 #include "core/arrow_nested_spans.hpp"
 #include "core/arrow_room.hpp"
 
@@ -60,26 +61,48 @@ private:
     };
 
     void write_block(std::int64_t skip, std::int64_t first, std::int64_t end) {
+        PlainParts const& plain = writer_.plain_fields();
+        bool const all = writer_.are_valid(skip + first, end - first);
+        if (all && plain.size() > device::StringView16::kInline) {
+            return write_plain(plain, skip, first, std::size_t(end - first));
+        }
         rows_.clear();
         for (std::int64_t row = first; row < end; ++row) {
-            if (!writer_.is_valid(skip + row)) {
-                set_short(views_[row], nullptr, 0);
+            if (!all && !writer_.is_valid(skip + row)) {
+                views_[row] = device::StringView16();
                 continue;
             }
             numbers_[rows_.rows()] = row;
             rows_.add_row(skip + row, 1);
         }
-        std::fill_n(sizes_, rows_.rows(), std::size_t{0});
+        std::size_t const count = rows_.rows();
+        std::fill_n(sizes_, count, std::size_t{0});
         std::size_t const each = writer_.measure_body(rows_, sizes_);
-        for (std::size_t i = 0; i < rows_.rows(); ++i) {
+        for (std::size_t i = 0; i < count; ++i) {
             sizes_[i] += each;
             if (sizes_[i] > kMostBytes) refuse(numbers_[i], sizes_[i]);
         }
-        for (std::size_t i = 0; i < rows_.rows();) i = make_room(i);
+        for (std::size_t i = 0; i < count;) i = make_room(i);
         std::byte* ends[kBlockRows];
-        std::copy_n(values_, rows_.rows(), ends);
+        std::copy_n(values_, count, ends);
         writer_.write_body(ends);
-        for (std::size_t i = 0; i < rows_.rows(); ++i) end_view(views_[numbers_[i]], i);
+        for (std::size_t i = 0; i < count; ++i) end_view(views_[numbers_[i]], i);
+    }
+
+    void write_plain(PlainParts const& plain, std::int64_t skip, std::int64_t first,
+                     std::size_t count) {
+        open_buffer();
+        auto offset = std::uint32_t(bytes_.size());
+        auto const size = std::uint32_t(plain.size());
+        std::byte* value = bytes_.add(count * size);
+        plain.write_together(skip + first, count, value);
+        for (std::size_t i = 0; i < count; ++i, offset += size, value += size) {
+            device::StringView16& view = views_[first + std::int64_t(i)];
+            view.length = size;
+            std::memcpy(view.ref.prefix, value, sizeof view.ref.prefix);
+            view.ref.buffer = number_;
+            view.ref.offset = offset;
+        }
     }
 
     [[noreturn]] void refuse(std::int64_t row, std::size_t size) const {
@@ -88,16 +111,19 @@ private:
                         std::to_string(size) + " bytes; a value has less than 2 GiB");
     }
 
-    /// For the values of the block's rows from `first` on that one buffer has; returns the row behind them.
-    std::size_t make_room(std::size_t first) {
+    void open_buffer() {
         if (bytes_.size() > kBuffer) {
             end_buffer();
             bytes_.reserve(kBuffer + kBuffer / 8);
         }
-        if (!open_) {
-            number_ = buffers_.fetch_add(1, std::memory_order_relaxed);
-            open_ = true;
-        }
+        if (open_) return;
+        number_ = buffers_.fetch_add(1, std::memory_order_relaxed);
+        open_ = true;
+    }
+
+    /// For the values of the block's rows from `first` on that one buffer has; returns the row behind them.
+    std::size_t make_room(std::size_t first) {
+        open_buffer();
         std::size_t const begin = bytes_.size();
         std::size_t size = 0;
         std::size_t end = first;
@@ -118,15 +144,12 @@ private:
 
     /// Now that the value is written.
     void end_view(device::StringView16& view, std::size_t i) const {
-        if (sizes_[i] <= device::StringView16::kInline) {
-            return set_short(view, values_[i], std::uint32_t(sizes_[i]));
+        if (view.length <= device::StringView16::kInline) {
+            std::memset(view.text, 0, sizeof view.text);
+            std::memcpy(view.text, values_[i], view.length);
+        } else {
+            std::memcpy(view.ref.prefix, values_[i], sizeof view.ref.prefix);
         }
-        std::memcpy(view.ref.prefix, values_[i], sizeof(view.ref.prefix));
-    }
-    static void set_short(device::StringView16& view, std::byte const* value, std::uint32_t size) {
-        view.length = size;
-        std::memset(view.text, 0, sizeof view.text);
-        if (size != 0) std::memcpy(view.text, value, size);
     }
 
     void end_buffer() {

@@ -13,6 +13,7 @@
 #include "core/arrow_nested.hpp"
 #include "core/arrow_nested_bytes.hpp"
 #include "core/arrow_nested_flat.hpp"
+#include "core/arrow_nested_plain.hpp"
 #include "core/arrow_nested_rows.hpp"
 #include "core/arrow_nested_spans.hpp"
 #include "core/arrow_read_column.hpp"
@@ -43,12 +44,19 @@ public:
         }
         for (std::size_t i = 0; i < type.children.size(); ++i) {
             children_.emplace_back(type.children[i], name, *array.children[i]);
+            if (type.kind == Kind::Struct && i != 0) join_last();
         }
+        find_plain();
     }
+
+    /// A struct's fields, where they are all plain; else none.
+    [[nodiscard]] PlainParts const& plain_fields() const { return fields_; }
 
     /// Adds to each row's size the bytes of its sequence, besides those that it returns, which every row has.
     std::size_t measure(Spans const& values, std::size_t* sizes) {
         given_ = &values;
+        if (plain_.any()) return measure_plain(values, sizes);
+        if (type_.kind == Kind::Fixed) return measure_nullable(values, sizes);
         Writer& valued = last();
         if (valued.type_.kind == Kind::Null) return 0;
         nulls_ = stands_for_values() ? find_values(values) : find_nulls(values);
@@ -56,7 +64,6 @@ public:
         bool const has_validity = nested_has_validity(valued.type_.kind);
         if (nulls_ && !has_validity) malformed("has nulls in a dictionary of unions");
         if (nulls_) {
-            if (is_fixed_each()) return measure_each(values, null_.data(), sizes);
             for (std::size_t row = 0; row < values.rows(); ++row) {
                 if (null_[row] != 0) sizes[row] += bytes_of_bits(values.count(row));
             }
@@ -90,12 +97,11 @@ public:
 
     /// Writes what was measured last to where each row's is, and moves those places behind it.
     void write(std::byte** to) {
+        if (plain_.any()) return plain_.write(*given_, to);
+        if (type_.kind == Kind::Fixed) return write_nullable(*given_, to);
         Writer& valued = last();
         if (valued.type_.kind == Kind::Null) return;
         if (nested_has_validity(valued.type_.kind)) {
-            if (is_fixed_each()) {
-                return write_each(*given_, nulls_ ? null_.data() : nullptr, to);
-            }
             for (std::size_t row = 0; row < given_->rows(); ++row) {
                 bool const nulls = nulls_ && null_[row] != 0;
                 std::byte* const at = to[row]++;
@@ -124,27 +130,42 @@ public:
     }
 
 private:
-    /// Whether rows have one value of fixed width each, whose validity needs no spans.
-    [[nodiscard]] bool is_fixed_each() const {
-        return type_.kind == Kind::Fixed && given_->one_each();
+    /// Writes a struct's last two fields together where both are plain.
+    void join_last() {
+        Writer& last = children_.back();
+        Writer& other = *(children_.end() - 2);
+        bool const join = last.plain_.any() && other.plain_.any() &&
+                          last.plain_.width() + other.plain_.width() <= kMostBytes;
+        if (!join) return;
+        other.plain_.add(last.plain_);
+        children_.pop_back();
+    }
+    void find_plain() {
+        bool const joined = type_.kind == Kind::Struct && children_.size() == 1;
+        if (joined) fields_ = children_[0].plain_.behind(offset_);
+        if (validity_ != nullptr) return;
+        plain_ = fields_.with_flag();
+        if (type_.kind == Kind::Fixed) plain_ = PlainParts(fixed_values(), type_.width);
+    }
+    std::size_t measure_plain(Spans const& values, std::size_t* sizes) const {
+        if (values.one_each()) return plain_.flags() + plain_.width();
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            std::size_t const bytes = length_of(values.count(row)) * plain_.width();
+            sizes[row] += length_of(std::int64_t(bytes));
+        }
+        return plain_.flags();
     }
 
     /// Whether there are nulls; then `null_` says which rows have some, and `valid_` has the others.
     bool find_nulls(Spans const& values) {
         if (validity_ == nullptr) return false;
-        return values.one_each() ? find_null_rows(values) : find_valid_runs(values);
+        return values.one_each() ? find_valid_rows(values) : find_valid_runs(values);
     }
-    bool find_null_rows(Spans const& values) {
-        std::uint8_t any = 0;
-        Span const* const spans = values.all();
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            null_[row] = is_valid(spans[row].first) ? 0 : 1;
-            any |= null_[row];
-        }
-        if (any == 0 || type_.kind == Kind::Fixed) return any != 0;
+    bool find_valid_rows(Spans const& values) {
+        if (!find_null_rows(values)) return false;
         valid_.clear();
         for (std::size_t row = 0; row < values.rows(); ++row) {
-            valid_.add_row(spans[row].first, null_[row] != 0 ? 0 : 1);
+            valid_.add_row(values.all()[row].first, null_[row] != 0 ? 0 : 1);
         }
         return true;
     }
@@ -187,31 +208,17 @@ private:
         return any;
     }
 
-    /// The bits of a row's values; returns what is behind them.
+    /// The validity of a row's values; returns what is behind it.
     std::byte* write_validity(std::size_t row, std::byte* to) const {
-        std::int64_t const count = given_->count(row);
-        std::size_t const bytes = bytes_of_bits(count);
-        auto* const bits = reinterpret_cast<std::uint8_t*>(to);
-        Spans::Row const spans = given_->row(row);
-        if (!stands_for_values() && spans.end() - spans.begin() == 1) {
-            auto const from = std::uint64_t(offset_ + spans.begin()->first);
-            for (std::int64_t i = 0; i < count; i += 8) {
-                bits[i / 8] = std::uint8_t(bits_at(validity_, from + std::uint64_t(i),
-                                                   std::min<std::int64_t>(8, count - i)));
-            }
-            return to + bytes;
-        }
+        if (!stands_for_values()) return write_bits(*given_, row, to);
+        std::size_t const bytes = bytes_of_bits(given_->count(row));
         std::memset(to, 0, bytes);
         std::size_t at = 0;
         given_->each(row, [&](std::int64_t i) {
-            if (value_of(i) >= 0) set_bit(bits, at);
+            if (value_of(i) >= 0) set_bit(reinterpret_cast<std::uint8_t*>(to), at);
             ++at;
         });
         return to + bytes;
-    }
-
-    void check_nullable() const {
-        if (!type_.nullable) malformed("has nulls in a part that is not nullable");
     }
 
     void find_elements(Spans const& values) {
@@ -224,9 +231,19 @@ private:
     template <class Offset>
     void find_behind(Offset const* offsets, Spans const& values) {
         for (std::size_t row = 0; row < values.rows(); ++row) {
-            values.each(row, [&](std::int64_t i) { add_list(offsets[i], offsets[i + 1]); });
+            for (Span const& span : values.row(row)) add_behind(offsets + span.first, span.count);
             elements_.end_row();
         }
+    }
+    /// Lists one behind another.
+    template <class Offset>
+    void add_behind(Offset const* offsets, std::int64_t count) {
+        auto const begin = std::int64_t(offsets[0]);
+        auto const end = std::int64_t(offsets[count]);
+        bool rising = true;
+        for (std::int64_t i = 0; i < count; ++i) rising &= offsets[i] <= offsets[i + 1];
+        if (rising && end - begin <= std::int64_t(kMostBytes)) return add_list(begin, end);
+        for (std::int64_t i = 0; i < count; ++i) add_list(offsets[i], offsets[i + 1]);
     }
     template <class Offset>
     void find_viewed(Offset const* offsets, Spans const& values) {
@@ -372,11 +389,12 @@ private:
     }
 
     std::vector<Writer> children_;
+    PlainParts plain_;   ///< where this is such
+    PlainParts fields_;  ///< of a struct, where they are such
     // What was measured last; all that follow are scratch.
     Spans const* given_ = nullptr;   ///< of a sequence
     Spans const* valued_ = nullptr;  ///< of a body
     bool nulls_ = false;
-    std::array<std::uint8_t, kBlockRows> null_;  ///< of rows, where nulls_
     Spans valid_;
     Spans elements_;
     Bytes unions_;
