@@ -9,6 +9,9 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
+#include <vector>
+
+#include <mgi/device/config.hpp>
 
 #include "core/buffer.hpp"
 
@@ -58,6 +61,27 @@ private:
     std::size_t size_ = 0;
 };
 
+/// As a vector is, but what adds to it is inlined.
+template <class T>
+class Grown {
+public:
+    void clear() { size_ = 0; }
+    void add(T const& value) {
+        if (size_ == all_.size()) grow();
+        all_[size_++] = value;
+    }
+    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] T* data() { return all_.data(); }
+    [[nodiscard]] T const* data() const { return all_.data(); }
+    [[nodiscard]] T& back() { return all_[size_ - 1]; }
+
+private:
+    MGI_COLD void grow() { all_.resize(2 * size_ + std::size_t(kBlockRows)); }
+
+    std::vector<T> all_;
+    std::size_t size_ = 0;
+};
+
 /// Calls `copy(width)` with a constant for usual ones, so that the compiler knows it.
 template <class Copy>
 void with_width(std::size_t width, Copy const& copy) {
@@ -94,6 +118,15 @@ inline std::uint64_t bits_at(std::uint8_t const* bits, std::uint64_t at, std::in
         for (std::size_t i = 0; i < bytes; ++i) word |= std::uint64_t(from[i]) << 8 * i;
     }
     return word >> at % 8 & ones(count);
+}
+
+inline std::int64_t count_ones(std::uint8_t const* bits, std::int64_t count) {
+    std::int64_t sum = 0;
+    for (std::int64_t first = 0; first < count; first += kBitsOfWord) {
+        std::int64_t const few = std::min(kBitsOfWord, count - first);
+        sum += std::popcount(bits_at(bits, std::uint64_t(first), few));
+    }
+    return sum;
 }
 
 /// Calls `each(first, count)` for every run of ones among the bits [at, at + count), counted from `at`.

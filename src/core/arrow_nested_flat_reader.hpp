@@ -41,10 +41,11 @@ protected:
     }
 
     /// Of so many values of fixed width.
-    [[nodiscard]] std::size_t bytes_of(std::int64_t values) const {
-        auto const width = std::int64_t(type_.width);
-        if (width != 0 && values > kMostRows / width) too_many("bytes than there can be");
-        return std::size_t(values) * type_.width;
+    template <class Width>
+    [[nodiscard]] std::size_t bytes_of(std::int64_t values, Width width) const {
+        bool const many = width != 0 && values > kMostRows / std::int64_t(std::size_t(width));
+        if (many) too_many("bytes than there can be");
+        return std::size_t(values) * width;
     }
 
     /// Bytes do not bound how many there are.
@@ -100,32 +101,107 @@ protected:
         valid_.fill(count - end);
     }
 
-    /// Out of sequences of one value each.
-    void fixed_each(Pattern const& rows, Cursor* in) {
-        std::byte* const to = room_for(rows);
-        std::uint64_t valid = 0;
-        with_width(type_.width, [&](auto width) { valid = take_each(rows, width, in, to); });
-        bool const all = std::size_t(std::popcount(valid)) == rows.rows();
-        if (!all && !type_.nullable) Cursor::refuse();
+    /// Out of sequences.
+    void fixed(Pattern const& rows, Cursor* in) {
+        with_width(type_.width, [&](auto width) {
+            rows.one_each() ? fixed_each(rows, width, in) : fixed_many(rows, width, in);
+        });
         count_ += rows.values();
-        if (all && rows.few_each()) return add_valid_each(rows);
-        if (rows.filled() == 0) return validity_.add_few(valid, rows.values());
+    }
+    template <class Width>
+    void fixed_many(Pattern const& rows, Width width, Cursor* in) {
         for (std::size_t row = 0; row < rows.rows(); ++row) {
+            std::int64_t const count = rows.taken(row);
+            std::uint8_t const* const bits = in[row].validity(count);
+            std::int64_t const valid = bits == nullptr ? count : count_ones(bits, count);
+            if (valid != count && !type_.nullable) Cursor::refuse();
+            std::byte const* value = in[row].values(valid, std::int64_t(std::size_t(width)));
+            std::uint64_t at = 0;
+            for (Pattern::Run const& run : rows.row(row)) {
+                std::byte* const to = values_.add(bytes_of(run.take + run.fill, width));
+                std::size_t const bytes = std::size_t(run.take) * width;
+                if (bits == nullptr) {
+                    std::memcpy(to, value, bytes);
+                    value += bytes;
+                    validity_.add(true, run.take);
+                } else {
+                    value = spread(bits, at, run.take, width, value, to);
+                    at += std::uint64_t(run.take);
+                }
+                if (run.fill == 0) continue;
+                std::memset(to + bytes, 0, std::size_t(run.fill) * width);
+                validity_.add(!fills_nulls(), run.fill);
+            }
+        }
+    }
+    /// Values of which those that are valid come one behind another; returns what is behind them.
+    template <class Width>
+    std::byte const* spread(std::uint8_t const* bits, std::uint64_t at, std::int64_t count,
+                            Width width, std::byte const* value, std::byte* to) {
+        for (std::int64_t first = 0; first < count; first += kBitsOfWord) {
+            std::int64_t const few = std::min(kBitsOfWord, count - first);
+            std::uint64_t const word = bits_at(bits, at + std::uint64_t(first), few);
+            validity_.add_word(word, few);
+            // What stands behind the last valid one may be no value.
+            auto const last = std::int64_t(std::bit_width(word));
+            for (std::int64_t i = 0; i < last; ++i, to += width) {
+                bool const valid = (word >> i & 1) != 0;
+                copy_or_zero(to, value, valid, width);
+                value += valid ? std::size_t(width) : 0;
+            }
+            std::memset(to, 0, std::size_t(few - last) * width);
+            to += std::size_t(few - last) * width;
+        }
+        return value;
+    }
+    /// Without a branch for usual widths.
+    template <class Width>
+    static void copy_or_zero(std::byte* to, std::byte const* value, bool valid, Width width) {
+        static constexpr std::byte none[16] = {};
+        if constexpr (!std::is_same_v<Width, std::size_t>) {
+            std::memcpy(to, valid ? value : none, width);
+        } else if (valid) {
+            std::memcpy(to, value, width);
+        } else {
+            std::memset(to, 0, width);
+        }
+    }
+
+    template <class Width>
+    void fixed_each(Pattern const& rows, Width width, Cursor* in) {
+        std::byte* to = room_for(rows, width);
+        Pattern::Run const* const runs = rows.all();
+        std::size_t const count = rows.rows();
+        std::uint64_t valid = 0;
+        for (std::size_t row = 0; row < count; ++row) {
+            std::byte const* const value = in[row].one(width);
+            copy_or_zero(to, value, value != nullptr, width);
+            valid |= std::uint64_t{value != nullptr} << row;
+            to += std::size_t(1 + runs[row].fill) * width;
+        }
+        bool const all = std::size_t(std::popcount(valid)) == count;
+        if (!all && !type_.nullable) Cursor::refuse();
+        if (all) return add_valid_each(rows);
+        if (rows.filled() == 0) return validity_.add_few(valid, rows.values());
+        for (std::size_t row = 0; row < count; ++row) {
             validity_.add((valid >> row & 1) != 0, 1);
-            validity_.add(!fills_nulls(), rows.all()[row].fill);
+            validity_.add(!fills_nulls(), runs[row].fill);
         }
     }
     /// Of rows' values, all that are taken.
     void add_valid_each(Pattern const& rows) {
         if (rows.filled() == 0 || !fills_nulls()) return validity_.add(true, rows.values());
-        validity_.add_few(rows.taken_bits(), rows.values());
+        if (rows.few_each()) return validity_.add_few(rows.taken_bits(), rows.values());
+        rows.each_run([&](bool taken, std::int64_t count) { validity_.add(taken, count); });
     }
     /// The only values of rows, from `offset` on behind these addresses.
     void copy_each(Pattern const& rows, std::byte const* const* from, std::size_t offset) {
-        std::byte* const room = room_for(rows);
         // Copies of its own: bytes that are written could be anything's.
-        with_width(type_.width, [=, count = rows.rows(), runs = rows.all(), fills = rows.filled() != 0](auto width) {
-            std::byte* to = room;
+        with_width(type_.width, [=, this, &rows](auto width) {
+            std::byte* to = room_for(rows, width);
+            Pattern::Run const* const runs = rows.all();
+            std::size_t const count = rows.rows();
+            bool const fills = rows.filled() != 0;
             for (std::size_t row = 0; row < count; ++row, to += width) {
                 std::memcpy(to, from[row] + offset, width);
                 if (fills) to += std::size_t(runs[row].fill) * width;
@@ -133,32 +209,12 @@ protected:
         });
     }
     /// For values of one each; zeros where others are filled in.
-    [[nodiscard]] std::byte* room_for(Pattern const& rows) {
-        std::size_t const bytes = bytes_of(rows.values());
+    template <class Width>
+    [[nodiscard]] std::byte* room_for(Pattern const& rows, Width width) {
+        std::size_t const bytes = bytes_of(rows.values(), width);
         std::byte* const to = values_.add(bytes);
         if (rows.filled() != 0) std::memset(to, 0, bytes);
         return to;
-    }
-    /// Returns which are valid.
-    template <class Width>
-    static std::uint64_t take_each(Pattern const& rows, Width width, Cursor* in, std::byte* to) {
-        static constexpr std::byte none[16] = {};
-        Pattern::Run const* const runs = rows.all();
-        std::size_t const count = rows.rows();
-        std::uint64_t valid = 0;
-        for (std::size_t row = 0; row < count; ++row) {
-            std::byte const* const value = in[row].one(width, none);
-            if constexpr (!std::is_same_v<Width, std::size_t>) {
-                std::memcpy(to, value, width);
-            } else if (value != none) {
-                std::memcpy(to, value, width);
-            } else {
-                std::memset(to, 0, width);
-            }
-            valid |= std::uint64_t{value != none} << row;
-            to += std::size_t(1 + runs[row].fill) * width;
-        }
-        return valid;
     }
 
     void bools(Pattern const& rows, Cursor* in) {
@@ -172,33 +228,39 @@ protected:
         }
     }
 
-    void fixed(Pattern const& rows, Cursor* in) {
-        auto const width = std::int64_t(type_.width);
+    void texts(Pattern const& rows, Cursor* in) {
+        if (type_.offsets >= Offsets::Views) return views(rows, in);
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            for (Pattern::Run const& run : rows.row(row)) {
-                std::byte const* const from = in[row].values(run.take, width);
-                values_.add(from, bytes_of(run.take));
-                values_.add_zeros(bytes_of(run.fill));
-            }
+            std::int64_t const bytes = read_lengths(rows, row, in[row]);
+            values_.add(in[row].values(bytes, 1), std::size_t(bytes));
         }
     }
-
-    void texts(Pattern const& rows, Cursor* in) {
-        bool const views = type_.offsets >= Offsets::Views;
+    void views(Pattern const& rows, Cursor* in) {
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            std::int64_t const count = rows.taken(row);
-            std::byte const* const lengths = in[row].values(count, 4);
-            std::int64_t bytes = 0;
-            for (std::int64_t i = 0; i < count; ++i) bytes += length_at(lengths, i);
-            std::byte const* text = in[row].values(bytes, 1);
-            if (!views) values_.add(text, std::size_t(bytes));
+            std::byte const* const lengths = in[row].values(rows.taken(row), 4);
             std::int64_t at = 0;
             rows.each(row, [&](bool taken) {
                 std::uint32_t const length = taken ? length_at(lengths, at++) : 0;
-                if (!views) return add_offset(length);
-                views_.add(text, length);
-                text += length;
+                views_.add(in[row].values(length, 1), length);
             });
+        }
+    }
+
+    /// Of a row's lists or texts, whose lengths come first; returns how many elements or characters they have.
+    std::int64_t read_lengths(Pattern const& rows, std::size_t row, Cursor& in) {
+        std::byte const* lengths = in.values(rows.taken(row), 4);
+        std::int64_t const first = offsets_.end();
+        for (Pattern::Run const& run : rows.row(row)) {
+            offsets_.add_lengths(lengths, run.take);
+            lengths += 4 * run.take;
+            for (std::int64_t i = 0; i < run.fill; ++i) offsets_.add(0);
+        }
+        check_offsets();
+        return offsets_.end() - first;
+    }
+    void check_offsets() const {
+        if (type_.is_narrow() && offsets_.end() > std::numeric_limits<std::int32_t>::max()) {
+            too_many("elements or characters than 32-bit offsets count; wider ones can do it");
         }
     }
 
@@ -210,11 +272,8 @@ protected:
 
     /// Of so many elements behind the others.
     void add_offset(std::int64_t elements) {
-        if (type_.is_narrow() &&
-            offsets_.end() + elements > std::numeric_limits<std::int32_t>::max()) {
-            too_many("elements or characters than 32-bit offsets count; wider ones can do it");
-        }
         offsets_.add(elements);
+        check_offsets();
     }
 
     [[noreturn]] void too_many(std::string const& what) const {

@@ -52,14 +52,14 @@ public:
         if (flag > 1) refuse();
         return flag == 0 ? nullptr : bits(count);
     }
-    /// The value of a sequence of one; `null` where that is null. Without a branch that depends on that.
-    [[nodiscard, gnu::always_inline]] std::byte const* one(std::size_t width, std::byte const* null) {
-        if (left() < 2) return one_or_none(width, null);
+    /// The value of a sequence of one; null where that is null. Without a branch that depends on that.
+    [[nodiscard, gnu::always_inline]] std::byte const* one(std::size_t width) {
+        if (left() < 2) return one_or_none(width);
         auto const flag = std::size_t(at_[0]);
         std::size_t const size = flag == 0 ? 1 + width : 2;
         bool const usual = (flag == 0) | ((flag == 1) & (at_[1] == std::byte(0)));
-        if (!usual || left() < size) return one_or_none(width, null);
-        std::byte const* const value = flag == 0 ? at_ + 1 : null;
+        if (!usual || left() < size) return one_or_none(width);
+        std::byte const* const value = flag == 0 ? at_ + 1 : nullptr;
         at_ += size;
         return value;
     }
@@ -74,10 +74,10 @@ public:
 
 private:
     /// Not inlined, so that `one` is.
-    [[nodiscard]] MGI_COLD std::byte const* one_or_none(std::size_t width, std::byte const* null) {
+    [[nodiscard]] MGI_COLD std::byte const* one_or_none(std::size_t width) {
         std::uint8_t const* const bits = validity(1);
         bool const valid = bits == nullptr || (*bits & 1) != 0;
-        return valid ? values(1, std::int64_t(width)) : null;
+        return valid ? values(1, std::int64_t(width)) : nullptr;
     }
 
     std::byte const* at_ = nullptr;
@@ -139,6 +139,10 @@ public:
         end_ += elements;
         narrow_ ? all_.add_value(std::int32_t(end_)) : all_.add_value(end_);
     }
+    /// So many, as `length_at` has their lengths.
+    void add_lengths(std::byte const* lengths, std::int64_t count) {
+        narrow_ ? add_as<std::int32_t>(lengths, count) : add_as<std::int64_t>(lengths, count);
+    }
     [[nodiscard]] std::int64_t end() const { return end_; }
     [[nodiscard]] void const* all() const { return data_of(all_); }
     [[nodiscard]] void const* sizes() {
@@ -148,6 +152,17 @@ public:
 
 private:
     [[nodiscard]] std::size_t width() const { return narrow_ ? 4 : 8; }
+    template <class Offset>
+    void add_as(std::byte const* lengths, std::int64_t count) {
+        std::byte* to = all_.add(std::size_t(count) * sizeof(Offset));
+        std::int64_t end = end_;
+        for (std::int64_t i = 0; i < count; ++i, to += sizeof(Offset)) {
+            end += length_at(lengths, i);
+            auto const offset = Offset(end);
+            std::memcpy(to, &offset, sizeof offset);
+        }
+        end_ = end;
+    }
     template <class Offset>
     void add_sizes() {
         auto const* const offsets = reinterpret_cast<Offset const*>(all_.data());

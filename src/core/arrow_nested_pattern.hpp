@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "core/arrow_nested_bytes.hpp"
 
@@ -51,22 +50,32 @@ public:
         if (runs_.size() != ends_[rows_] && runs_.back().fill == 0) {
             runs_.back().take += count;
         } else {
-            runs_.push_back({count, 0});
+            runs_.add({count, 0});
         }
         taken_[rows_] += count;
     }
     void fill(std::int64_t count) {
         if (count == 0) return;
-        if (runs_.size() == ends_[rows_]) runs_.push_back({0, 0});
+        if (runs_.size() == ends_[rows_]) runs_.add({0, 0});
         runs_.back().fill += count;
         filled_ += count;
     }
     void end_row() {
         one_each_ = one_each_ && taken_[rows_] == 1 && runs_.size() == ends_[rows_] + 1;
-        if (one_each_ && values() < 64) firsts_ |= std::uint64_t{1} << values();
+        if (one_each_) {
+            std::int64_t const before = values() - runs_.back().fill;
+            if (before < 64) firsts_ |= std::uint64_t{1} << before;
+        }
         taken_in_all_ += taken_[rows_];
         ends_[++rows_] = runs_.size();
         taken_[rows_] = 0;
+    }
+
+    /// A row of so many that are taken.
+    void add_row(std::int64_t count) {
+        if (count != 0) runs_.add({count, 0});
+        taken_[rows_] = count;
+        end_row();
     }
 
     [[nodiscard]] std::size_t rows() const { return rows_; }
@@ -101,14 +110,14 @@ public:
     template <class Each>
     void each_run(Each const& each) const {
         if (filled_ == 0) return each(true, taken_in_all_);
-        for (Run const& run : runs_) {
-            each(true, run.take);
-            each(false, run.fill);
+        for (std::size_t i = 0; i < runs_.size(); ++i) {
+            each(true, all()[i].take);
+            each(false, all()[i].fill);
         }
     }
 
 private:
-    std::vector<Run> runs_;
+    Grown<Run> runs_;
     std::array<std::size_t, kBlockRows + 1> ends_{};
     std::array<std::int64_t, kBlockRows + 1> taken_{};
     std::size_t rows_ = 0;

@@ -60,6 +60,17 @@ public:
         }
     }
 
+    /// A sequence of values one behind another; returns what is behind it.
+    std::byte* write_sequence(Span const& values, std::byte* to) const {
+        for (Part const& part : parts_) {
+            std::memset(to, 0, part.flags);
+            to += part.flags;
+            std::size_t const bytes = std::size_t(values.count) * part.width;
+            if (bytes != 0) std::memcpy(to, part.from + std::size_t(values.first) * part.width, bytes);
+            to += bytes;
+        }
+        return to;
+    }
     /// The sequences of so many values one behind another, from `first` on, of one value each.
     void write_together(std::int64_t first, std::size_t count, std::byte* to) const {
         for (std::size_t row = 0; row < count; row += kFewRows) {

@@ -60,18 +60,16 @@ public:
             case Kind::Runs: return runs(rows, in);
             case Kind::SparseUnion:
             case Kind::DenseUnion: return unions(rows, in);
+            case Kind::Fixed: return fixed(rows, in);
             default: break;
         }
-        if (type_.kind == Kind::Fixed && rows.one_each()) return fixed_each(rows, in);
         body(valid_ones(rows, in), in);
     }
 
     /// Appends valid values out of rows' bodies, and between them nulls.
     void bodies(Pattern const& rows, Cursor* in) {
         if (rows.filled() != 0) check_has_nulls();
-        if (nested_has_validity(type_.kind)) {
-            rows.each_run([&](bool valid, std::int64_t count) { validity_.add(valid, count); });
-        }
+        if (nested_has_validity(type_.kind)) validity_.add_few(rows.taken_bits(), rows.values());
         body(rows, in);
     }
 
@@ -140,7 +138,7 @@ private:
                 for (NestedReader& child : children_) child.fill(count);
                 break;
             case Kind::Bool: bits_.add(false, count); break;
-            case Kind::Fixed: values_.add_zeros(bytes_of(count)); break;
+            case Kind::Fixed: values_.add_zeros(bytes_of(count, type_.width)); break;
             case Kind::Text:
                 for (std::int64_t i = 0; i < count; ++i) add_text(nullptr, 0);
                 break;
@@ -170,7 +168,6 @@ private:
     void body(Pattern const& rows, Cursor* in) {
         switch (type_.kind) {
             case Kind::Bool: bools(rows, in); break;
-            case Kind::Fixed: fixed(rows, in); break;
             case Kind::Text: texts(rows, in); break;
             case Kind::List: lists(rows, in); break;
             case Kind::FixedList: fixed_lists(rows, in); break;
@@ -254,12 +251,7 @@ private:
     void lists(Pattern const& rows, Cursor* in) {
         elements_.clear();
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            std::byte const* const lengths = in[row].values(rows.taken(row), 4);
-            std::int64_t const first = offsets_.end();
-            std::int64_t at = 0;
-            rows.each(row, [&](bool taken) { add_offset(taken ? length_at(lengths, at++) : 0); });
-            elements_.take(offsets_.end() - first);
-            elements_.end_row();
+            elements_.add_row(read_lengths(rows, row, in[row]));
         }
         children_[0].sequence(elements_, in);
     }
@@ -350,8 +342,7 @@ private:
         auto next = std::uint64_t(values.count_);
         elements_.clear();
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            elements_.take(rows.taken(row));
-            elements_.end_row();
+            elements_.add_row(rows.taken(row));
         }
         values.sequence(elements_, in);
         for (std::size_t row = 0; row < rows.rows(); ++row) {

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "core/arrow_nested_bytes.hpp"
 
@@ -40,7 +39,7 @@ public:
         if (goes_on) {
             spans_.back().count += count;
         } else {
-            spans_.push_back({first, count});
+            spans_.add({first, count});
         }
     }
     void end_row() {
@@ -49,7 +48,7 @@ public:
     }
     /// A row that has no other.
     void add_row(std::int64_t first, std::int64_t count) {
-        if (count != 0) spans_.push_back({first, count});
+        if (count != 0) spans_.add({first, count});
         one_each_ = one_each_ && count == 1;
         ends_[++rows_] = spans_.size();
     }
@@ -82,7 +81,7 @@ public:
     }
 
 private:
-    std::vector<Span> spans_;
+    Grown<Span> spans_;
     std::array<std::size_t, kBlockRows + 1> ends_{};
     std::size_t rows_ = 0;
     bool one_each_ = true;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -81,11 +82,7 @@ public:
             case Kind::Fixed:
             case Kind::Text: return measure_flat(values, sizes);
             case Kind::List:
-                find_elements(values);
-                return add_lengths(values, sizes) + children_[0].measure(elements_, sizes);
-            case Kind::FixedList:
-                find_fixed_elements(values);
-                return add_lengths(values, sizes) + children_[0].measure(elements_, sizes);
+            case Kind::FixedList: return measure_lists(values, sizes);
             case Kind::Struct: return measure_structs(values, sizes);
             case Kind::SparseUnion:
             case Kind::DenseUnion: put_unions(values, sizes); return 0;
@@ -118,8 +115,8 @@ public:
             case Kind::Bool:
             case Kind::Fixed:
             case Kind::Text: return write_flat(values, to);
-            case Kind::List: return write_lists(values, to);
-            case Kind::FixedList: return write_fixed_lists(values, to);
+            case Kind::List:
+            case Kind::FixedList: return write_lists(values, to);
             case Kind::Struct:
                 for (Writer& child : children_) child.write(to);
                 return;
@@ -221,92 +218,79 @@ private:
         return to + bytes;
     }
 
-    void find_elements(Spans const& values) {
-        elements_.clear();
-        bool const views = type_.offsets >= Offsets::Views;
+    /// Calls `call(elements)`, where `elements(i)` are those of a list.
+    template <class Call>
+    void with_elements(Call const& call) const {
+        if (type_.kind == Kind::FixedList) {
+            return call([offset = offset_, width = std::int64_t(type_.width)](std::int64_t i) {
+                return Span{(offset + i) * width, width};
+            });
+        }
         with_offsets([&](auto const* offsets) {
-            views ? find_viewed(offsets, values) : find_behind(offsets, values);
+            if (type_.offsets < Offsets::Views) {
+                return call([=](std::int64_t i) {
+                    auto const begin = std::int64_t(offsets[i]);
+                    return Span{begin, std::int64_t(offsets[i + 1]) - begin};
+                });
+            }
+            using Offset = std::remove_cvref_t<decltype(*offsets)>;
+            auto const* const sizes = values<Offset>(2);
+            call([=](std::int64_t i) { return Span{offsets[i], sizes[i]}; });
         });
     }
-    template <class Offset>
-    void find_behind(Offset const* offsets, Spans const& values) {
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            for (Span const& span : values.row(row)) add_behind(offsets + span.first, span.count);
-            elements_.end_row();
-        }
-    }
-    /// Lists one behind another.
-    template <class Offset>
-    void add_behind(Offset const* offsets, std::int64_t count) {
-        auto const begin = std::int64_t(offsets[0]);
-        auto const end = std::int64_t(offsets[count]);
-        bool rising = true;
-        for (std::int64_t i = 0; i < count; ++i) rising &= offsets[i] <= offsets[i + 1];
-        if (rising && end - begin <= std::int64_t(kMostBytes)) return add_list(begin, end);
-        for (std::int64_t i = 0; i < count; ++i) add_list(offsets[i], offsets[i + 1]);
-    }
-    template <class Offset>
-    void find_viewed(Offset const* offsets, Spans const& values) {
-        auto const* const sizes = this->values<Offset>(2);
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            values.each(row, [&](std::int64_t i) {
-                auto const begin = std::int64_t(offsets[i]);
-                if (!possible(begin, std::int64_t(sizes[i]))) add_list(-1, -1);
-                add_list(begin, begin + std::int64_t(sizes[i]));
-            });
-            elements_.end_row();
-        }
-    }
-    void add_list(std::int64_t begin, std::int64_t end) {
-        if (begin < 0 || end < begin || end > array_.children[0]->length) {
+    void check_list(Span const& elements) const {
+        if (elements.first < 0 || elements.count < 0 ||
+            elements.first > array_.children[0]->length - elements.count) {
             malformed("has a list of elements that its child has not");
         }
-        static_cast<void>(length_of(end - begin));
-        elements_.add(begin, end - begin);
+        static_cast<void>(length_of(elements.count));
     }
-    void write_lists(Spans const& values, std::byte** to) {
-        if (type_.offsets >= Offsets::Views) {
-            type_.is_narrow() ? put_lengths(values, this->values<std::int32_t>(2), to)
-                              : put_lengths(values, this->values<std::int64_t>(2), to);
-        } else {
-            with_offsets([&](auto const* offsets) {
-                for (std::size_t row = 0; row < values.rows(); ++row) {
-                    for (Span const& span : values.row(row)) {
-                        to[row] = put_differences(to[row], offsets + span.first, span.count);
-                    }
-                }
-            });
-        }
-        children_[0].write(to);
-    }
-    template <class Size>
-    static void put_lengths(Spans const& values, Size const* sizes, std::byte** to) {
-        put_each_length(values, to, [=](std::int64_t i) { return std::int64_t(sizes[i]); });
-    }
-    template <class Length>
-    static void put_each_length(Spans const& values, std::byte** to, Length const& length) {
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            std::byte* at = to[row];
-            values.each(row, [&](std::int64_t i) { at = put_length(at, length(i)); });
-            to[row] = at;
-        }
+    /// Whether elements are copied out of lists without a look at them.
+    [[nodiscard]] bool are_plain_lists(Spans const& values) const {
+        return values.one_each() && children_[0].plain_.any();
     }
 
-    void find_fixed_elements(Spans const& values) {
-        auto const width = std::int64_t(type_.width);
+    std::size_t measure_lists(Spans const& values, std::size_t* sizes) {
+        if (are_plain_lists(values)) return measure_plain_lists(values, sizes);
         elements_.clear();
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            for (Span const& span : values.row(row)) {
-                static_cast<void>(length_of(width));
-                elements_.add((offset_ + span.first) * width, span.count * width);
+        with_elements([&](auto const& elements) {
+            for (std::size_t row = 0; row < values.rows(); ++row) {
+                values.each(row, [&](std::int64_t i) {
+                    Span const list = elements(i);
+                    check_list(list);
+                    elements_.add(list.first, list.count);
+                });
+                elements_.end_row();
             }
-            elements_.end_row();
-        }
+        });
+        return add_lengths(values, sizes) + children_[0].measure(elements_, sizes);
     }
-    void write_fixed_lists(Spans const& values, std::byte** to) {
-        put_each_length(values, to,
-                        [width = type_.width](std::int64_t) { return std::int64_t(width); });
-        children_[0].write(to);
+    std::size_t measure_plain_lists(Spans const& values, std::size_t* sizes) const {
+        PlainParts const& parts = children_[0].plain_;
+        with_elements([&](auto const& elements) {
+            for (std::size_t row = 0; row < values.rows(); ++row) {
+                Span const list = elements(values.all()[row].first);
+                check_list(list);
+                std::size_t const bytes = std::size_t(list.count) * parts.width();
+                sizes[row] += length_of(std::int64_t(bytes));
+            }
+        });
+        return sizeof(std::uint32_t) + parts.flags();
+    }
+    void write_lists(Spans const& values, std::byte** to) {
+        bool const plain = are_plain_lists(values);
+        with_elements([&](auto const& elements) {
+            for (std::size_t row = 0; row < values.rows(); ++row) {
+                std::byte* at = to[row];
+                values.each(row, [&](std::int64_t i) {
+                    Span const list = elements(i);
+                    at = put_length(at, list.count);
+                    if (plain) at = children_[0].plain_.write_sequence(list, at);
+                });
+                to[row] = at;
+            }
+        });
+        if (!plain) children_[0].write(to);
     }
 
     std::size_t measure_structs(Spans const& values, std::size_t* sizes) {
