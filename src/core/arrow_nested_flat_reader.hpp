@@ -196,15 +196,22 @@ protected:
     }
     /// The only values of rows, from `offset` on behind these addresses.
     void copy_each(Pattern const& rows, std::byte const* const* from, std::size_t offset) {
-        // Copies of its own: bytes that are written could be anything's.
-        with_width(type_.width, [=, this, &rows](auto width) {
+        with_width(type_.width, [&](auto width) {
             std::byte* to = room_for(rows, width);
+            // Copies of its own: bytes that are written could be anything's.
+            std::byte const* const* const values = from;
+            std::size_t const behind = offset;
             Pattern::Run const* const runs = rows.all();
             std::size_t const count = rows.rows();
-            bool const fills = rows.filled() != 0;
-            for (std::size_t row = 0; row < count; ++row, to += width) {
-                std::memcpy(to, from[row] + offset, width);
-                if (fills) to += std::size_t(runs[row].fill) * width;
+            if (rows.filled() == 0) {
+                for (std::size_t row = 0; row < count; ++row, to += width) {
+                    std::memcpy(to, values[row] + behind, width);
+                }
+                return;
+            }
+            for (std::size_t row = 0; row < count; ++row) {
+                std::memcpy(to, values[row] + behind, width);
+                to += std::size_t(1 + runs[row].fill) * width;
             }
         });
     }
