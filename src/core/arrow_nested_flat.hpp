@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -47,9 +46,11 @@ public:
     }
     /// Whether values [first, first + count) are valid.
     [[nodiscard]] bool are_valid(std::int64_t first, std::int64_t count) const {
+        if (validity_ == nullptr) return true;
         bool all = true;
-        for (std::int64_t i = first; validity_ != nullptr && i < first + count; ++i) {
-            all &= is_valid(i);
+        for (std::int64_t i = 0; i < count; i += kBitsOfWord) {
+            std::int64_t const few = std::min(kBitsOfWord, count - i);
+            all &= bits_at(validity_, std::uint64_t(offset_ + first + i), few) == ones(few);
         }
         return all;
     }
@@ -104,13 +105,16 @@ protected:
         }
     }
 
-    /// The same for sequences of fixed width, nulls among them: `null_` then says which rows have some.
+    /// The same for sequences of fixed width, nulls among them: `nulls_` then says which rows have some.
     std::size_t measure_nullable(Spans const& values, std::size_t* sizes) {
         std::size_t const width = type_.width;
+        nulls_ = 0;
         if (values.one_each()) {
-            if (find_null_rows(values)) check_nullable();
+            find_null_rows(values);
+            if (nulls_ == 0) return 1 + width;
+            check_nullable();
             for (std::size_t row = 0; row < values.rows(); ++row) {
-                sizes[row] += null_[row] != 0 ? 1 : width;
+                sizes[row] += is_null_row(row) ? 1 : width;
             }
             return 1;
         }
@@ -120,10 +124,10 @@ protected:
             each_word(values.row(row), [&](std::int64_t, std::uint64_t word) {
                 valid += std::popcount(word);
             });
-            null_[row] = valid != count ? 1 : 0;
             sizes[row] += length_of(std::int64_t(length_of(valid) * width));
-            if (null_[row] == 0) continue;
+            if (valid == count) continue;
             check_nullable();
+            set_null_row(row);
             sizes[row] += bytes_of_bits(count);
         }
         return 1;
@@ -132,8 +136,8 @@ protected:
         with_width(type_.width, [&](auto width) {
             if (values.one_each()) return write_one_each(values, width, to);
             for (std::size_t row = 0; row < values.rows(); ++row) {
-                *to[row]++ = std::byte(null_[row]);
-                if (null_[row] == 0) {
+                *to[row]++ = std::byte(is_null_row(row));
+                if (!is_null_row(row)) {
                     copy_fixed(values.row(row), to[row]);
                 } else {
                     to[row] = write_bits(values, row, to[row]);
@@ -146,14 +150,25 @@ protected:
         if (!type_.nullable) malformed("has nulls in a part that is not nullable");
     }
 
-    /// Sets `null_` of rows of one value each; returns whether any is null.
-    bool find_null_rows(Spans const& values) {
-        std::uint8_t any = 0;
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            null_[row] = is_valid(values.all()[row].first) ? 0 : 1;
-            any |= null_[row];
+    [[nodiscard]] bool is_null_row(std::size_t row) const { return (nulls_ >> row & 1) != 0; }
+    void set_null_row(std::size_t row) { nulls_ |= std::uint64_t{1} << row; }
+    /// Sets `nulls_` of rows of one value each.
+    void find_null_rows(Spans const& values) {
+        nulls_ = 0;
+        if (values.rows() == 0) return;
+        auto const first = std::uint64_t(offset_ + values.all()[0].first);
+        auto const count = std::int64_t(values.rows());
+        if (values.together()) {
+            std::int64_t const few = std::min(kBitsOfWord, count);
+            nulls_ = ~bits_at(validity_, first, few) & ones(few);
+            if (count == few) return;
+            std::uint64_t const more = bits_at(validity_, first + std::uint64_t(few), count - few);
+            nulls_ |= (~more & ones(count - few)) << few;
+            return;
         }
-        return any != 0;
+        for (std::size_t row = 0; row < values.rows(); ++row) {
+            nulls_ |= std::uint64_t{!is_valid(values.all()[row].first)} << row;
+        }
     }
 
     /// The validity of a row's values; returns what is behind it.
@@ -221,7 +236,7 @@ private:
         for (std::size_t row = 0; row < values.rows(); ++row) {
             std::byte* const at = to[row];
             std::byte const* const value = from + std::size_t(values.all()[row].first) * width;
-            std::size_t const null = null_[row];
+            std::size_t const null = is_null_row(row) ? 1 : 0;
             at[null] = std::byte(0);
             at[0] = std::byte(null);
             if constexpr (!std::is_same_v<Width, std::size_t>) {
@@ -300,19 +315,22 @@ private:
     }
     template <class Offset>
     void measure_behind(Offset const* offsets, Spans const& values, std::size_t* sizes) const {
-        bool const none = characters() == nullptr;
+        bool rising = true;
+        std::int64_t most = 0;
         for (std::size_t row = 0; row < values.rows(); ++row) {
             for (Span const& span : values.row(row)) {
                 Offset const* const own = offsets + span.first;
                 auto const begin = std::int64_t(own[0]);
-                auto const end = std::int64_t(own[span.count]);
-                bool rising = begin >= 0;
+                std::int64_t const bytes = std::int64_t(own[span.count]) - begin;
+                rising &= begin >= 0;
                 for (std::int64_t i = 0; i < span.count; ++i) rising &= own[i] <= own[i + 1];
-                if (!rising) malformed("has offsets that decrease");
-                if (begin != end && none) malformed("has no characters");
-                sizes[row] += length_of(end - begin);
+                most = std::max(most, bytes);
+                sizes[row] += std::size_t(bytes);
             }
         }
+        if (!rising) malformed("has offsets that decrease");
+        if (most != 0 && characters() == nullptr) malformed("has no characters");
+        static_cast<void>(length_of(most));
     }
     void measure_views(Spans const& values, std::size_t* sizes) const {
         auto const* const views = this->values<StringView16>(1);
@@ -377,7 +395,7 @@ protected:
     ArrowArray const& array_;
     std::int64_t const offset_;
     std::uint8_t const* validity_ = nullptr;
-    std::array<std::uint8_t, kBlockRows> null_;  ///< scratch: whether rows of a block have nulls
+    std::uint64_t nulls_ = 0;  ///< scratch: which rows of a block have nulls
 };
 
 }  // namespace mgi::arrow

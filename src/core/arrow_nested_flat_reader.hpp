@@ -241,6 +241,7 @@ protected:
             std::int64_t const bytes = read_lengths(rows, row, in[row]);
             values_.add(in[row].values(bytes, 1), std::size_t(bytes));
         }
+        check_offsets();
     }
     void views(Pattern const& rows, Cursor* in) {
         for (std::size_t row = 0; row < rows.rows(); ++row) {
@@ -255,6 +256,13 @@ protected:
 
     /// Of a row's lists or texts, whose lengths come first; returns how many elements or characters they have.
     std::int64_t read_lengths(Pattern const& rows, std::size_t row, Cursor& in) {
+        if (!rows.one_each()) return read_many_lengths(rows, row, in);
+        std::uint32_t const length = length_at(in.values(1, 4), 0);
+        offsets_.add(length);
+        for (std::int64_t i = rows.all()[row].fill; i > 0; --i) offsets_.add(0);
+        return length;
+    }
+    MGI_COLD std::int64_t read_many_lengths(Pattern const& rows, std::size_t row, Cursor& in) {
         std::byte const* lengths = in.values(rows.taken(row), 4);
         std::int64_t const first = offsets_.end();
         for (Pattern::Run const& run : rows.row(row)) {
@@ -262,9 +270,9 @@ protected:
             lengths += 4 * run.take;
             for (std::int64_t i = 0; i < run.fill; ++i) offsets_.add(0);
         }
-        check_offsets();
         return offsets_.end() - first;
     }
+    /// Of what was added before.
     void check_offsets() const {
         if (type_.is_narrow() && offsets_.end() > std::numeric_limits<std::int32_t>::max()) {
             too_many("elements or characters than 32-bit offsets count; wider ones can do it");

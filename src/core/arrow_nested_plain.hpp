@@ -56,10 +56,16 @@ public:
     void write(Spans const& values, std::byte** to) const {
         if (!values.one_each()) return write_many(values, to);
         for (std::size_t row = 0; row < values.rows(); row += kFewRows) {
-            write_each(values.all() + row, std::min(kFewRows, values.rows() - row), to + row);
+            std::size_t const few = std::min(kFewRows, values.rows() - row);
+            Span const* const of = values.all() + row;
+            bool together = values.together();
+            for (std::size_t i = 1; together && i < few; ++i) {
+                together = to[row + i] == to[row] + i * size();
+            }
+            together ? write_few(of[0].first, few, to[row]) : write_apart(of, few, to + row);
         }
+        for (std::size_t row = 0; row < values.rows(); ++row) to[row] += size();
     }
-
     /// A sequence of values one behind another; returns what is behind it.
     std::byte* write_sequence(Span const& values, std::byte* to) const {
         for (Part const& part : parts_) {
@@ -90,17 +96,6 @@ private:
     /// Of so many rows each part is written before the next one: what is written stays in the nearest cache.
     static constexpr std::size_t kFewRows = 16;
 
-    void write_each(Span const* values, std::size_t rows, std::byte** to) const {
-        std::size_t const size = this->size();
-        std::int64_t const first = values[0].first;
-        bool together = true;
-        for (std::size_t row = 1; row < rows; ++row) {
-            together &= values[row].first == first + std::int64_t(row);
-            together &= to[row] == to[0] + row * size;
-        }
-        together ? write_few(first, rows, to[0]) : write_apart(values, rows, to);
-        for (std::size_t row = 0; row < rows; ++row) to[row] += size;
-    }
     void write_few(std::int64_t first, std::size_t rows, std::byte* to) const {
         std::size_t const size = this->size();
         std::memset(to, 0, rows * size);

@@ -55,6 +55,9 @@ private:
     /// A buffer ends behind the row that makes it longer.
     static constexpr std::size_t kBuffer = std::size_t{4} << 20;
 
+    /// The most bytes of a row that plain ones are copied with, or that may make a buffer longer with its whole block.
+    static constexpr std::size_t kMostPlain = 4096;
+
     struct Filled {
         std::uint32_t number;
         Bytes bytes;
@@ -63,7 +66,7 @@ private:
     void write_block(std::int64_t skip, std::int64_t first, std::int64_t end) {
         PlainParts const& plain = writer_.plain_fields();
         bool const all = writer_.are_valid(skip + first, end - first);
-        if (all && plain.size() > device::StringView16::kInline) {
+        if (all && plain.size() > device::StringView16::kInline && plain.size() <= kMostPlain) {
             return write_plain(plain, skip, first, std::size_t(end - first));
         }
         rows_.clear();
@@ -78,11 +81,13 @@ private:
         std::size_t const count = rows_.rows();
         std::fill_n(sizes_, count, std::size_t{0});
         std::size_t const each = writer_.measure_body(rows_, sizes_);
+        std::size_t longest = 0;
         for (std::size_t i = 0; i < count; ++i) {
             sizes_[i] += each;
-            if (sizes_[i] > kMostBytes) refuse(numbers_[i], sizes_[i]);
+            longest = std::max(longest, sizes_[i]);
         }
-        for (std::size_t i = 0; i < count;) i = make_room(i);
+        if (longest > kMostBytes) refuse();
+        for (std::size_t i = 0; i < count;) i = make_room(i, longest);
         std::byte* ends[kBlockRows];
         std::copy_n(values_, count, ends);
         writer_.write_body(ends);
@@ -105,10 +110,12 @@ private:
         }
     }
 
-    [[noreturn]] void refuse(std::int64_t row, std::size_t size) const {
+    [[noreturn]] void refuse() const {
+        std::size_t i = 0;
+        while (sizes_[i] <= kMostBytes) ++i;
         throw Error(ErrorCode::InvalidArgument,
-                    "column '" + name_ + "': row " + std::to_string(row) + " takes " +
-                        std::to_string(size) + " bytes; a value has less than 2 GiB");
+                    "column '" + name_ + "': row " + std::to_string(numbers_[i]) + " takes " +
+                        std::to_string(sizes_[i]) + " bytes; a value has less than 2 GiB");
     }
 
     void open_buffer() {
@@ -122,12 +129,13 @@ private:
     }
 
     /// For the values of the block's rows from `first` on that one buffer has; returns the row behind them.
-    std::size_t make_room(std::size_t first) {
+    std::size_t make_room(std::size_t first, std::size_t longest) {
         open_buffer();
         std::size_t const begin = bytes_.size();
         std::size_t size = 0;
         std::size_t end = first;
-        while (end < rows_.rows() && begin + size <= kBuffer) size += sizes_[end++];
+        bool const few = longest <= kMostPlain;
+        while (end < rows_.rows() && (few || begin + size <= kBuffer)) size += sizes_[end++];
         std::byte* value = bytes_.add(size);
         auto offset = std::uint32_t(begin);
         for (std::size_t i = first; i < end; ++i) {

@@ -30,6 +30,7 @@ public:
         spans_.clear();
         rows_ = 0;
         one_each_ = true;
+        together_ = true;
     }
     /// To the row whose end is next.
     void add(std::int64_t first, std::int64_t count) {
@@ -44,13 +45,13 @@ public:
     }
     void end_row() {
         one_each_ = one_each_ && spans_.size() == ends_[rows_] + 1 && spans_.back().count == 1;
+        together_ = together_ && one_each_ && spans_.back().first == all()[0].first + std::int64_t(rows_);
         ends_[++rows_] = spans_.size();
     }
     /// A row that has no other.
     void add_row(std::int64_t first, std::int64_t count) {
         if (count != 0) spans_.add({first, count});
-        one_each_ = one_each_ && count == 1;
-        ends_[++rows_] = spans_.size();
+        end_row();
     }
     /// One row of one value.
     Spans const& set(std::int64_t value) {
@@ -70,6 +71,8 @@ public:
     }
     /// Whether each row has a single value: that of its only span.
     [[nodiscard]] bool one_each() const { return one_each_; }
+    /// Whether besides these values come one behind another.
+    [[nodiscard]] bool together() const { return together_; }
     [[nodiscard]] Span const* all() const { return spans_.data(); }
 
     /// Calls `each(value)` for all of a row.
@@ -85,6 +88,7 @@ private:
     std::array<std::size_t, kBlockRows + 1> ends_{};
     std::size_t rows_ = 0;
     bool one_each_ = true;
+    bool together_ = true;
 };
 
 }  // namespace mgi::arrow

@@ -60,16 +60,15 @@ public:
         if (type_.kind == Kind::Fixed) return measure_nullable(values, sizes);
         Writer& valued = last();
         if (valued.type_.kind == Kind::Null) return 0;
-        nulls_ = stands_for_values() ? find_values(values) : find_nulls(values);
-        if (nulls_) check_nullable();
+        nulls_ = 0;
+        stands_for_values() ? find_values(values) : find_nulls(values);
+        if (nulls_ != 0) check_nullable();
         bool const has_validity = nested_has_validity(valued.type_.kind);
-        if (nulls_ && !has_validity) malformed("has nulls in a dictionary of unions");
-        if (nulls_) {
-            for (std::size_t row = 0; row < values.rows(); ++row) {
-                if (null_[row] != 0) sizes[row] += bytes_of_bits(values.count(row));
-            }
+        if (nulls_ != 0 && !has_validity) malformed("has nulls in a dictionary of unions");
+        for (std::size_t row = 0; nulls_ != 0 && row < values.rows(); ++row) {
+            if (is_null_row(row)) sizes[row] += bytes_of_bits(values.count(row));
         }
-        Spans const& valid = nulls_ || stands_for_values() ? valid_ : values;
+        Spans const& valid = nulls_ != 0 || stands_for_values() ? valid_ : values;
         return (has_validity ? 1 : 0) + valued.measure_body(valid, sizes);
     }
 
@@ -100,10 +99,8 @@ public:
         if (valued.type_.kind == Kind::Null) return;
         if (nested_has_validity(valued.type_.kind)) {
             for (std::size_t row = 0; row < given_->rows(); ++row) {
-                bool const nulls = nulls_ && null_[row] != 0;
-                std::byte* const at = to[row]++;
-                *at = std::byte(nulls);
-                if (nulls) to[row] = write_validity(row, at + 1);
+                *to[row]++ = std::byte(is_null_row(row));
+                if (is_null_row(row)) to[row] = write_validity(row, to[row]);
             }
         }
         valued.write_body(to);
@@ -153,21 +150,17 @@ private:
         return plain_.flags();
     }
 
-    /// Whether there are nulls; then `null_` says which rows have some, and `valid_` has the others.
-    bool find_nulls(Spans const& values) {
-        if (validity_ == nullptr) return false;
-        return values.one_each() ? find_valid_rows(values) : find_valid_runs(values);
-    }
-    bool find_valid_rows(Spans const& values) {
-        if (!find_null_rows(values)) return false;
+    /// Sets `nulls_`; where there are some `valid_` has the other values.
+    void find_nulls(Spans const& values) {
+        if (validity_ == nullptr) return;
+        if (!values.one_each()) return find_valid_runs(values);
+        find_null_rows(values);
         valid_.clear();
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            valid_.add_row(values.all()[row].first, null_[row] != 0 ? 0 : 1);
+        for (std::size_t row = 0; nulls_ != 0 && row < values.rows(); ++row) {
+            valid_.add_row(values.all()[row].first, is_null_row(row) ? 0 : 1);
         }
-        return true;
     }
-    bool find_valid_runs(Spans const& values) {
-        bool any = false;
+    void find_valid_runs(Spans const& values) {
         valid_.clear();
         for (std::size_t row = 0; row < values.rows(); ++row) {
             std::int64_t valid = 0;
@@ -179,30 +172,19 @@ private:
                          });
             }
             valid_.end_row();
-            null_[row] = valid != values.count(row) ? 1 : 0;
-            any = any || null_[row] != 0;
+            if (valid != values.count(row)) set_null_row(row);
         }
-        return any;
     }
-
     /// The same, and `valid_` has values that indices or runs stand for.
-    bool find_values(Spans const& values) {
-        bool any = false;
+    void find_values(Spans const& values) {
         valid_.clear();
         for (std::size_t row = 0; row < values.rows(); ++row) {
-            null_[row] = 0;
             values.each(row, [&](std::int64_t i) {
                 std::int64_t const at = value_of(i);
-                if (at < 0) {
-                    null_[row] = 1;
-                } else {
-                    valid_.add(at, 1);
-                }
+                at < 0 ? set_null_row(row) : valid_.add(at, 1);
             });
             valid_.end_row();
-            any = any || null_[row] != 0;
         }
-        return any;
     }
 
     /// The validity of a row's values; returns what is behind it.
@@ -378,7 +360,6 @@ private:
     // What was measured last; all that follow are scratch.
     Spans const* given_ = nullptr;   ///< of a sequence
     Spans const* valued_ = nullptr;  ///< of a body
-    bool nulls_ = false;
     Spans valid_;
     Spans elements_;
     Bytes unions_;
