@@ -319,17 +319,8 @@ private:
         count_ += count;
     }
 
-    /// Bytes do not bound how many values of a dictionary or of runs there are, where these are not flat or have none.
-    void check_invented(Pattern const& rows, std::string const& what) const {
-        Nested const& values = type_.children[0];
-        bool const empty = values.kind == Kind::Fixed && values.width == 0;
-        if (values.is_flat() && !empty) return;
-        if (rows.values() > kMostInvented - count_) too_many(what);
-    }
-
     void indices(Pattern const& rows, Cursor* in) {
         NestedReader& values = children_[0];
-        check_invented(rows, "values than a dictionary of such");
         if (!values.type_.is_flat()) return indices_of_each(rows, in);
         Pattern const& valid = valid_ones(rows, in);
         for (std::size_t row = 0; row < rows.rows(); ++row) {
@@ -348,6 +339,7 @@ private:
     /// Each value is one of the dictionary's, nulls too.
     void indices_of_each(Pattern const& rows, Cursor* in) {
         NestedReader& values = children_[0];
+        if (rows.values() > kMostInvented - count_) too_many("values than a dictionary of such");
         auto next = std::uint64_t(values.count_);
         elements_.clear();
         for (std::size_t row = 0; row < rows.rows(); ++row) {
@@ -364,8 +356,8 @@ private:
 
     void runs(Pattern const& rows, Cursor* in) {
         NestedReader& values = children_[0];
-        check_invented(rows, "values than runs of such");
         if (!values.type_.is_flat()) {
+            if (rows.values() > kMostInvented - count_) too_many("values than runs of such");
             // Each value is a run.
             values.sequence(rows, in);
             for (std::int64_t i = 0; i < rows.values(); ++i) add_end();

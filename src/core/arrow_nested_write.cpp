@@ -128,9 +128,7 @@ private:
     void join_last() {
         Writer& last = children_.back();
         Writer& other = *(children_.end() - 2);
-        bool const join = last.plain_.any() && other.plain_.any() &&
-                          last.plain_.width() + other.plain_.width() <= kMostBytes;
-        if (!join) return;
+        if (!last.plain_.any() || !other.plain_.any()) return;
         other.plain_.add(last.plain_);
         children_.pop_back();
     }

@@ -44,6 +44,11 @@ public:
         for (std::int64_t i = 0; i < count; ++i) made.push_back(i * 0x0102030405);
         return part("l", count, {valid, keep(std::move(made))});
     }
+    Part& fixed(std::int64_t count, std::size_t width, void const* valid) {
+        std::vector<std::uint8_t> bytes(std::size_t(count) * width);
+        for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::uint8_t(i * 7 + i / 251);
+        return part("w:" + std::to_string(width), count, {valid, keep(std::move(bytes))});
+    }
     /// Short ones, and a long one now and then.
     Part& texts(std::int64_t count, void const* valid, std::size_t longest = 300) {
         std::vector<std::int32_t> ends = {0};
@@ -61,6 +66,16 @@ public:
             ends.push_back(ends.back() + std::int32_t(i % 7 == 3 ? 0 : i % 4));
         }
         return part("+l", all_, {valid, keep(std::move(ends))}, {&elements});
+    }
+    /// Of 2 elements, which lie in no order.
+    Part& list_views(Part& elements, void const* valid) {
+        std::vector<std::int32_t> begins;
+        for (std::int64_t i = 0; i < all_; ++i) {
+            begins.push_back(std::int32_t(i * 5 % (elements.array.length - 1)));
+        }
+        std::vector<std::int32_t> sizes(std::size_t(all_), 2);
+        return part("+vl", all_, {valid, keep(std::move(begins)), keep(std::move(sizes))},
+                    {&elements});
     }
     Part& structs(std::int64_t count, void const* valid, std::vector<Part*> fields) {
         return part("+s", count, {valid}, std::move(fields));
@@ -147,6 +162,34 @@ TEST(NestedBlocks, RowsAreWhatTheyAreAlone) {
         Part& either = a.unions(a.numbers(all, late), a.texts(all, nullptr));
         check(a.structs(all, fifth, {&a.numbers(all, nullptr), &either, &a.texts(all, late)}),
               "union" + at);
+    }
+}
+
+TEST(NestedBlocks, PartsOfAnyWidthAreCopied) {
+    for (std::size_t const width : {1, 2, 3, 4, 8, 12, 16, 20, 5000}) {
+        Arrays a(130);
+        std::string const of = " of width " + std::to_string(width);
+        std::int64_t const all = a.all();
+        std::int64_t const many = 4 * all;
+        void const* const fifth = a.valid(many, 5);
+        void const* const late = a.valid(many, 3, 70);
+        for (void const* const valid : {static_cast<void const*>(nullptr), fifth, late}) {
+            Part& inner =
+                a.structs(all, nullptr, {&a.fixed(all, width, nullptr), &a.fixed(all, 3, valid)});
+            check(a.structs(all, nullptr, {&a.fixed(all, width, valid)}), "struct" + of);
+            check(a.structs(all, late, {&a.fixed(all, width, nullptr), &inner}), "inner" + of);
+            check(a.structs(all, valid, {&inner, &a.texts(all, late), &a.numbers(all, nullptr)}),
+                  "struct with texts" + of);
+            check(a.lists(a.fixed(many, width, valid), fifth), "list" + of);
+            check(a.list_views(a.fixed(many, width, valid), late), "list view" + of);
+            Part& pairs = a.structs(
+                many, valid, {&a.fixed(many, width, nullptr), &a.numbers(many, nullptr)});
+            pairs.array.offset = 2;
+            pairs.array.length = many - 2;
+            check(a.lists(pairs, nullptr), "list of structs" + of);
+            Part& both = a.part("+w:2", all, {valid}, {&a.fixed(2 * all, width, nullptr)});
+            check(a.structs(all, nullptr, {&both, &a.list_views(pairs, valid)}), "lists" + of);
+        }
     }
 }
 
