@@ -35,6 +35,10 @@ public:
     void reserve(std::size_t bytes) {
         if (bytes > room_.bytes() - size_) grow(bytes);
     }
+    /// For so many times what there is, within reason: it may be no measure for what comes.
+    void reserve_times(double times) {
+        reserve(std::size_t(std::min(double(size_) * times, double(std::size_t{64} << 20))));
+    }
     void add(void const* from, std::size_t bytes) {
         if (bytes != 0) std::memcpy(add(bytes), from, bytes);
     }

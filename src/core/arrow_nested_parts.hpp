@@ -134,7 +134,7 @@ public:
         narrow_ = narrow;
         add(0);
     }
-    void reserve(std::int64_t count) { all_.reserve(std::size_t(count) * width()); }
+    void reserve_times(double times) { all_.reserve_times(times); }
     void add(std::int64_t elements) {
         end_ += elements;
         narrow_ ? all_.add_value(std::int32_t(end_)) : all_.add_value(end_);
@@ -151,7 +151,6 @@ public:
     }
 
 private:
-    [[nodiscard]] std::size_t width() const { return narrow_ ? 4 : 8; }
     template <class Offset>
     void add_as(std::byte const* lengths, std::int64_t count) {
         std::byte* to = all_.add(std::size_t(count) * sizeof(Offset));
@@ -181,7 +180,7 @@ private:
 /// Text as views of buffers of less than 2 GiB.
 class GrowingViews {
 public:
-    void reserve(std::int64_t count) { views_.reserve(std::size_t(count) * sizeof(View)); }
+    void reserve_times(double times) { views_.reserve_times(times); }
     void add(std::byte const* text, std::uint32_t length) {
         View view;
         view.length = length;

@@ -101,7 +101,7 @@ ArrowArray read_nested(Nested const& type, RecordBatch const& batch, std::size_t
             throw;
         }
         // Only now: bytes that are no value may be of any width.
-        if (first == 0) read->reader.reserve(batch.rows - count);
+        if (first == 0) read->reader.reserve(1.125 * double(batch.rows - count) / double(count));
     }
     return read->reader.finish(read);
 }

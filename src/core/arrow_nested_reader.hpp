@@ -36,19 +36,12 @@ public:
         if (type.kind == Kind::Struct) find_plain_size();
     }
 
-    /// Has room for so many values more, as far as they are known to take some.
-    void reserve(std::int64_t count) {
-        switch (type_.kind) {
-            case Kind::Fixed: return values_.reserve(std::size_t(count) * type_.width);
-            case Kind::List: return offsets_.reserve(count);
-            case Kind::Text:
-                return type_.offsets >= Offsets::Views ? views_.reserve(count)
-                                                       : offsets_.reserve(count);
-            case Kind::Struct:
-                for (NestedReader& child : children_) child.reserve(count);
-                return;
-            default: return;
-        }
+    /// Has room for so many times what there is.
+    void reserve(double times) {
+        values_.reserve_times(times);
+        offsets_.reserve_times(times);
+        views_.reserve_times(times);
+        for (NestedReader& child : children_) child.reserve(times);
     }
 
     /// Appends values out of rows' sequences, and between them such as `fill` appends.

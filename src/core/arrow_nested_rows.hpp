@@ -29,10 +29,11 @@ namespace mgi::arrow {
 template <class Writer>
 class RowWriter {
 public:
-    /// `Writer` writes the bodies of a block's rows; `buffers` counts data buffers of all threads.
+    /// `Writer` writes the bodies of a block's rows; `rows` are about those that this one gets, and
+    /// `buffers` counts data buffers of all threads.
     RowWriter(Nested const& type, std::string const& name, ArrowArray const& array,
-              device::StringView16* views, std::atomic<std::uint32_t>& buffers)
-        : writer_(type, name, array), name_(name), views_(views), buffers_(buffers) {}
+              std::int64_t rows, device::StringView16* views, std::atomic<std::uint32_t>& buffers)
+        : writer_(type, name, array), name_(name), views_(views), buffers_(buffers), most_rows_(rows) {}
 
     /// Rows [first, end), of which 0 is `skip` behind the array's first.
     void write(std::int64_t skip, std::int64_t first, std::int64_t end) {
@@ -96,7 +97,7 @@ private:
 
     void write_plain(PlainParts const& plain, std::int64_t skip, std::int64_t first,
                      std::size_t count) {
-        open_buffer();
+        open_buffer(plain.size());
         auto offset = std::uint32_t(bytes_.size());
         auto const size = std::uint32_t(plain.size());
         std::byte* value = bytes_.add(count * size);
@@ -118,19 +119,18 @@ private:
                         std::to_string(sizes_[i]) + " bytes; a value has less than 2 GiB");
     }
 
-    void open_buffer() {
-        if (bytes_.size() > kBuffer) {
-            end_buffer();
-            bytes_.reserve(kBuffer + kBuffer / 8);
-        }
+    /// For rows of about so many bytes.
+    void open_buffer(std::size_t each) {
+        if (bytes_.size() > kBuffer) end_buffer();
         if (open_) return;
+        bytes_.reserve(std::min(kBuffer, each * std::size_t(most_rows_)) * 9 / 8);
         number_ = buffers_.fetch_add(1, std::memory_order_relaxed);
         open_ = true;
     }
 
     /// For the values of the block's rows from `first` on that one buffer has; returns the row behind them.
     std::size_t make_room(std::size_t first, std::size_t longest) {
-        open_buffer();
+        open_buffer(longest);
         std::size_t const begin = bytes_.size();
         std::size_t size = 0;
         std::size_t end = first;
@@ -170,6 +170,7 @@ private:
     std::string const& name_;
     device::StringView16* const views_;
     std::atomic<std::uint32_t>& buffers_;
+    std::int64_t const most_rows_;
     // Of a block: its rows that are valid, their numbers, and their values' bytes.
     Spans rows_;
     std::int64_t numbers_[kBlockRows];

@@ -374,7 +374,8 @@ Column write_nested(Nested const& type, std::string const& name, ArrowArray cons
     std::atomic<std::uint32_t> buffers{0};
     std::vector<std::unique_ptr<RowWriter<Writer>>> writers(threads);
     for (auto& writer : writers) {
-        writer = std::make_unique<RowWriter<Writer>>(type, name, array, views, buffers);
+        writer = std::make_unique<RowWriter<Writer>>(
+            type, name, array, rows / std::int64_t(threads), views, buffers);
     }
     in_parallel(blocks, threads, [&](std::size_t block, std::size_t thread) {
         std::int64_t const first = std::int64_t(block) * kRowsOfThread;
