@@ -13,7 +13,6 @@
 
 #include <mgi/arrow_abi.hpp>
 #include <mgi/device/batch_view.hpp>
-#include <mgi/device/config.hpp>
 #include <mgi/device/layout.hpp>
 #include <mgi/error.hpp>
 
@@ -121,9 +120,8 @@ protected:
         for (std::size_t row = 0; row < values.rows(); ++row) {
             std::int64_t const count = values.count(row);
             std::int64_t valid = 0;
-            each_word(values.row(row), [&](std::int64_t, std::uint64_t word) {
-                valid += std::popcount(word);
-            });
+            each_word(values.row(row),
+                      [&](std::int64_t, std::uint64_t word) { valid += std::popcount(word); });
             sizes[row] += length_of(std::int64_t(length_of(valid) * width));
             if (valid == count) continue;
             check_nullable();

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include <mgi/device/batch_view.hpp>
+#include <mgi/device/config.hpp>
 
 #include "core/arrow_export.hpp"
 #include "core/arrow_nested.hpp"

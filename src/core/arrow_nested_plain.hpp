@@ -26,7 +26,6 @@ public:
     [[nodiscard]] std::size_t flags() const { return flags_; }
     /// Of a value.
     [[nodiscard]] std::size_t width() const { return width_; }
-
     /// Of a sequence of one value.
     [[nodiscard]] std::size_t size() const { return flags_ + width_; }
 
@@ -54,7 +53,10 @@ public:
 
     /// Writes sequences of the values to where each row's is, and moves those places behind it.
     void write(Spans const& values, std::byte** to) const {
-        if (!values.one_each()) return write_many(values, to);
+        for (std::size_t row = 0; !values.one_each() && row < values.rows(); ++row) {
+            to[row] = write_sequence(values.row(row), to[row]);
+        }
+        if (!values.one_each()) return;
         for (std::size_t row = 0; row < values.rows(); row += kFewRows) {
             std::size_t const few = std::min(kFewRows, values.rows() - row);
             Span const* const of = values.all() + row;
@@ -66,14 +68,17 @@ public:
         }
         for (std::size_t row = 0; row < values.rows(); ++row) to[row] += size();
     }
-    /// A sequence of values one behind another; returns what is behind it.
-    std::byte* write_sequence(Span const& values, std::byte* to) const {
+    /// A sequence of such values; returns what is behind it.
+    std::byte* write_sequence(Spans::Row values, std::byte* to) const {
         for (Part const& part : parts_) {
             std::memset(to, 0, part.flags);
             to += part.flags;
-            std::size_t const bytes = std::size_t(values.count) * part.width;
-            if (bytes != 0) std::memcpy(to, part.from + std::size_t(values.first) * part.width, bytes);
-            to += bytes;
+            for (Span const& span : values) {
+                std::size_t const bytes = std::size_t(span.count) * part.width;
+                if (bytes == 0) continue;
+                std::memcpy(to, part.from + std::size_t(span.first) * part.width, bytes);
+                to += bytes;
+            }
         }
         return to;
     }
@@ -125,22 +130,6 @@ private:
                 }
             });
             at += 1 + part.width;
-        }
-    }
-
-    void write_many(Spans const& values, std::byte** to) const {
-        for (std::size_t row = 0; row < values.rows(); ++row) {
-            std::byte* at = to[row];
-            for (Part const& part : parts_) {
-                std::memset(at, 0, part.flags);
-                at += part.flags;
-                for (Span const& span : values.row(row)) {
-                    std::size_t const bytes = std::size_t(span.count) * part.width;
-                    std::memcpy(at, part.from + std::size_t(span.first) * part.width, bytes);
-                    at += bytes;
-                }
-            }
-            to[row] = at;
         }
     }
 

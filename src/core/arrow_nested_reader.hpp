@@ -204,7 +204,8 @@ private:
         for (; i < children_.size(); ++i) {
             NestedReader& child = children_[i];
             std::size_t const size = 1 + child.plain_size_;
-            bool const may_be = child.plain_size_ != 0 && child.waits_ == 0 && size <= least - offset;
+            bool const may_be =
+                child.plain_size_ != 0 && child.waits_ == 0 && size <= least - offset;
             if (!may_be) break;
             if (!child.is_plain(rows.rows(), from, offset)) {
                 child.waits_ = kWaits;
@@ -437,7 +438,8 @@ private:
     static constexpr int kWaits = 15;
 
     std::vector<NestedReader> children_;
-    std::size_t plain_size_ = 0;  ///< of a value that is of fixed widths and has no null below; 0: there is no such
+    std::size_t plain_size_ =
+        0;  ///< of a value that is of fixed widths and has no null below; 0: there is no such
     int waits_ = 0;
     std::vector<std::int64_t> ends_;    ///< of runs
     std::vector<std::int32_t> places_;  ///< of a dense union

@@ -33,7 +33,11 @@ public:
     /// `buffers` counts data buffers of all threads.
     RowWriter(Nested const& type, std::string const& name, ArrowArray const& array,
               std::int64_t rows, device::StringView16* views, std::atomic<std::uint32_t>& buffers)
-        : writer_(type, name, array), name_(name), views_(views), buffers_(buffers), most_rows_(rows) {}
+        : writer_(type, name, array),
+          name_(name),
+          views_(views),
+          buffers_(buffers),
+          most_rows_(rows) {}
 
     /// Rows [first, end), of which 0 is `skip` behind the array's first.
     void write(std::int64_t skip, std::int64_t first, std::int64_t end) {

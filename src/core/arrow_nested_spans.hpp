@@ -45,7 +45,8 @@ public:
     }
     void end_row() {
         one_each_ = one_each_ && spans_.size() == ends_[rows_] + 1 && spans_.back().count == 1;
-        together_ = together_ && one_each_ && spans_.back().first == all()[0].first + std::int64_t(rows_);
+        together_ =
+            together_ && one_each_ && spans_.back().first == all()[0].first + std::int64_t(rows_);
         ends_[++rows_] = spans_.size();
     }
     /// A row that has no other.

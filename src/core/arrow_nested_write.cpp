@@ -265,7 +265,7 @@ private:
                 values.each(row, [&](std::int64_t i) {
                     Span const list = elements(i);
                     at = put_length(at, list.count);
-                    if (plain) at = children_[0].plain_.write_sequence(list, at);
+                    if (plain) at = children_[0].plain_.write_sequence({&list, &list + 1}, at);
                 });
                 to[row] = at;
             }
@@ -374,8 +374,8 @@ Column write_nested(Nested const& type, std::string const& name, ArrowArray cons
     std::atomic<std::uint32_t> buffers{0};
     std::vector<std::unique_ptr<RowWriter<Writer>>> writers(threads);
     for (auto& writer : writers) {
-        writer = std::make_unique<RowWriter<Writer>>(
-            type, name, array, rows / std::int64_t(threads), views, buffers);
+        writer = std::make_unique<RowWriter<Writer>>(type, name, array,
+                                                     rows / std::int64_t(threads), views, buffers);
     }
     in_parallel(blocks, threads, [&](std::size_t block, std::size_t thread) {
         std::int64_t const first = std::int64_t(block) * kRowsOfThread;

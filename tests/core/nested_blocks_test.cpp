@@ -182,8 +182,8 @@ TEST(NestedBlocks, PartsOfAnyWidthAreCopied) {
                   "struct with texts" + of);
             check(a.lists(a.fixed(many, width, valid), fifth), "list" + of);
             check(a.list_views(a.fixed(many, width, valid), late), "list view" + of);
-            Part& pairs = a.structs(
-                many, valid, {&a.fixed(many, width, nullptr), &a.numbers(many, nullptr)});
+            Part& pairs =
+                a.structs(many, valid, {&a.fixed(many, width, nullptr), &a.numbers(many, nullptr)});
             pairs.array.offset = 2;
             pairs.array.length = many - 2;
             check(a.lists(pairs, nullptr), "list of structs" + of);
