@@ -121,7 +121,7 @@ protected:
                 std::byte* const to = values_.add(bytes_of(run.take + run.fill, width));
                 std::size_t const bytes = std::size_t(run.take) * width;
                 if (bits == nullptr) {
-                    std::memcpy(to, value, bytes);
+                    if (bytes != 0) std::memcpy(to, value, bytes);
                     value += bytes;
                     validity_.add(true, run.take);
                 } else {

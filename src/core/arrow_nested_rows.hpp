@@ -158,7 +158,7 @@ private:
     void end_view(device::StringView16& view, std::size_t i) const {
         if (view.length <= device::StringView16::kInline) {
             std::memset(view.text, 0, sizeof view.text);
-            std::memcpy(view.text, values_[i], view.length);
+            if (view.length != 0) std::memcpy(view.text, values_[i], view.length);
         } else {
             std::memcpy(view.ref.prefix, values_[i], sizeof view.ref.prefix);
         }
