@@ -62,9 +62,7 @@ protected:
             all = all && valid_bits_[row] == nullptr;
         }
         if (all) {
-            rows.each_run([&](bool taken, std::int64_t count) {
-                validity_.add(taken || !fills_nulls(), count);
-            });
+            add_taken(rows);
             return rows;
         }
         valid_.clear();
@@ -181,15 +179,26 @@ protected:
         }
         bool const all = std::size_t(std::popcount(valid)) == count;
         if (!all && !type_.nullable) Cursor::refuse();
-        if (all) return add_valid_each(rows);
+        if (all) return add_taken(rows);
         if (rows.filled() == 0) return validity_.add_few(valid, rows.values());
+        if (rows.few_each()) return validity_.add_few(among_filled(rows, valid), rows.values());
         for (std::size_t row = 0; row < count; ++row) {
             validity_.add((valid >> row & 1) != 0, 1);
             validity_.add(!fills_nulls(), runs[row].fill);
         }
     }
-    /// Of rows' values, all that are taken.
-    void add_valid_each(Pattern const& rows) {
+    /// Bits of rows' values, of which these are those that are taken.
+    [[nodiscard]] std::uint64_t among_filled(Pattern const& rows, std::uint64_t valid) const {
+        std::uint64_t bits = fills_nulls() ? 0 : ~rows.taken_bits();
+        std::int64_t at = 0;
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            bits |= (valid >> row & 1) << at;
+            at += 1 + rows.all()[row].fill;
+        }
+        return bits;
+    }
+    /// The validity of rows' values, where all that are taken are valid.
+    void add_taken(Pattern const& rows) {
         if (rows.filled() == 0 || !fills_nulls()) return validity_.add(true, rows.values());
         if (rows.few_each()) return validity_.add_few(rows.taken_bits(), rows.values());
         rows.each_run([&](bool taken, std::int64_t count) { validity_.add(taken, count); });

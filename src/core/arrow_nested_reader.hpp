@@ -233,7 +233,7 @@ private:
         return true;
     }
     void plain_body(Pattern const& rows, std::byte const* const* from, std::size_t offset) {
-        add_valid_each(rows);
+        add_taken(rows);
         count_ += rows.values();
         if (type_.kind == Kind::Fixed) return copy_each(rows, from, offset);
         for (NestedReader& child : children_) {

@@ -295,7 +295,10 @@ private:
         for (std::size_t row = 0; row < values.rows(); ++row) {
             std::size_t const begin = unions_.size();
             values.each(row, [&](std::int64_t i) { unions_.add_value(std::uint8_t(child_at(i))); });
-            values.each(row, [&](std::int64_t i) { put_union(i); });
+            std::size_t at = begin;
+            values.each(row, [&](std::int64_t i) {
+                put_union(i, std::to_integer<std::size_t>(unions_.data()[at++]));
+            });
             sizes[row] += union_sizes_[row] = unions_.size() - begin;
         }
     }
@@ -305,13 +308,14 @@ private:
         if (found == type_.codes.end()) malformed("has a union's value of no type");
         return std::size_t(found - type_.codes.begin());
     }
-    void put_union(std::int64_t i) {
-        std::size_t const child = child_at(i);
+    void put_union(std::int64_t i, std::size_t child) {
         std::int64_t at = offset_ + i;
         if (type_.kind == Kind::DenseUnion) at = values<std::int32_t>(1)[i];
         if (at < 0 || at >= array_.children[child]->length) {
             malformed("has a union's value that its child has not");
         }
+        PlainParts const& plain = children_[child].plain_;
+        if (plain.any()) return plain.write_together(at, 1, unions_.add(plain.size()));
         std::size_t size = 0;
         std::size_t const each = children_[child].measure(elements_.set(at), &size);
         size += each;
