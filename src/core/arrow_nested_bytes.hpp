@@ -1,23 +1,31 @@
 /// \file
-/// What nested values are written with.
+/// What nested values are written and read with.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <mgi/device/config.hpp>
 
 #include "core/buffer.hpp"
 
 namespace mgi::arrow {
+
+/// So many rows are written or read together, part by part: their bytes stay in a core's nearest cache.
+inline constexpr std::int64_t kBlockRows = 64;
 
 /// Bytes in one piece, which grows.
 class Bytes {
 public:
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::byte const* data() const { return room_.as<std::byte>(); }
+    /// Not initialized.
     [[nodiscard]] std::byte* add(std::size_t bytes) {
         if (bytes > room_.bytes() - size_) grow(bytes);
         std::byte* const at = room_.as<std::byte>() + size_;
@@ -25,13 +33,25 @@ public:
         return at;
     }
     void reserve(std::size_t bytes) {
-        if (bytes > room_.bytes()) grow(bytes);
+        if (bytes > room_.bytes() - size_) grow(bytes);
+    }
+    /// For so many times what there is, within reason: it may be no measure for what comes.
+    void reserve_times(double times) {
+        reserve(std::size_t(std::min(double(size_) * times, double(std::size_t{64} << 20))));
     }
     void add(void const* from, std::size_t bytes) {
         if (bytes != 0) std::memcpy(add(bytes), from, bytes);
     }
-    void add_byte(std::uint8_t byte) { *add(1) = std::byte(byte); }
-    void add_length(std::uint32_t length) { add(&length, sizeof length); }
+    void add_zeros(std::size_t bytes) {
+        if (bytes != 0) std::memset(add(bytes), 0, bytes);
+    }
+    template <class T>
+    void add_value(T const& value) {
+        std::memcpy(add(sizeof value), &value, sizeof value);
+    }
+    void clear() { size_ = 0; }
+    /// Without the last so many.
+    void drop(std::size_t bytes) { size_ -= bytes; }
     [[nodiscard]] Buffer take() && { return std::move(room_); }
 
 private:
@@ -45,38 +65,88 @@ private:
     std::size_t size_ = 0;
 };
 
-/// Values [first, first + count) of an array, counted from its own first.
-struct Span {
-    std::int64_t first;
-    std::int64_t count;
-};
-
-class Spans {
+/// As a vector is, but what adds to it is inlined.
+template <class T>
+class Grown {
 public:
-    void clear() { all_.clear(); }
-    void add(std::int64_t first, std::int64_t count) {
-        if (count == 0) return;
-        if (!all_.empty() && all_.back().first + all_.back().count == first) {
-            all_.back().count += count;
-        } else {
-            all_.push_back({first, count});
-        }
+    void clear() { size_ = 0; }
+    void add(T const& value) {
+        if (size_ == all_.size()) grow();
+        all_[size_++] = value;
     }
-    [[nodiscard]] std::vector<Span> const& all() const { return all_; }
-    [[nodiscard]] std::int64_t count() const {
-        std::int64_t sum = 0;
-        for (Span const& span : all_) sum += span.count;
-        return sum;
-    }
-    template <class Each>
-    void each(Each const& each) const {
-        for (Span const& span : all_) {
-            for (std::int64_t i = span.first; i < span.first + span.count; ++i) each(i);
-        }
-    }
+    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] T* data() { return all_.data(); }
+    [[nodiscard]] T const* data() const { return all_.data(); }
+    [[nodiscard]] T& back() { return all_[size_ - 1]; }
 
 private:
-    std::vector<Span> all_;
+    MGI_COLD void grow() { all_.resize(2 * size_ + std::size_t(kBlockRows)); }
+
+    std::vector<T> all_;
+    std::size_t size_ = 0;
 };
+
+/// Calls `copy(width)` with a constant for usual ones, so that the compiler knows it.
+template <class Copy>
+void with_width(std::size_t width, Copy const& copy) {
+    switch (width) {
+        case 1: return copy(std::integral_constant<std::size_t, 1>());
+        case 2: return copy(std::integral_constant<std::size_t, 2>());
+        case 4: return copy(std::integral_constant<std::size_t, 4>());
+        case 8: return copy(std::integral_constant<std::size_t, 8>());
+        case 16: return copy(std::integral_constant<std::size_t, 16>());
+        default: return copy(width);
+    }
+}
+
+/// So many bits at a time are looked at: however they lie, 8 bytes have them.
+inline constexpr std::int64_t kBitsOfWord = 56;
+
+/// Of at most kBitsOfWord.
+inline std::uint64_t ones(std::int64_t count) {
+    return (std::uint64_t{1} << count) - 1;
+}
+inline std::size_t bytes_of_bits(std::int64_t bits) {
+    return std::size_t(bits + 7) / 8;
+}
+
+/// Bits [at, at + count), at most kBitsOfWord, and zeros above them; reads no byte but theirs.
+inline std::uint64_t bits_at(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
+    static_assert(std::endian::native == std::endian::little);
+    std::uint8_t const* const from = bits + at / 8;
+    std::size_t const bytes = (at % 8 + std::size_t(count) + 7) / 8;
+    std::uint64_t word = 0;
+    if (bytes == sizeof word) {
+        std::memcpy(&word, from, sizeof word);
+    } else {
+        for (std::size_t i = 0; i < bytes; ++i) word |= std::uint64_t(from[i]) << 8 * i;
+    }
+    return word >> at % 8 & ones(count);
+}
+
+inline std::int64_t count_ones(std::uint8_t const* bits, std::int64_t count) {
+    std::int64_t sum = 0;
+    for (std::int64_t first = 0; first < count; first += kBitsOfWord) {
+        std::int64_t const few = std::min(kBitsOfWord, count - first);
+        sum += std::popcount(bits_at(bits, std::uint64_t(first), few));
+    }
+    return sum;
+}
+
+/// Calls `each(first, count)` for every run of ones among the bits [at, at + count), counted from `at`.
+template <class Each>
+void each_run(std::uint8_t const* bits, std::uint64_t at, std::int64_t count, Each const& each) {
+    for (std::int64_t first = 0; first < count; first += kBitsOfWord) {
+        std::uint64_t word = bits_at(bits, at + std::uint64_t(first),
+                                     std::min<std::int64_t>(kBitsOfWord, count - first));
+        for (std::int64_t i = first; word != 0;) {
+            int const skip = std::countr_zero(word);
+            int const ones = std::countr_one(word >> skip);
+            each(i + skip, std::int64_t(ones));
+            i += skip + ones;
+            word >>= skip + ones;
+        }
+    }
+}
 
 }  // namespace mgi::arrow

@@ -2,19 +2,25 @@
 /// What nested values are read with.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mgi/device/batch_view.hpp>
+#include <mgi/device/config.hpp>
 #include <mgi/device/layout.hpp>
 
 #include "core/arrow_holders.hpp"
 #include "core/arrow_nested.hpp"
+#include "core/arrow_nested_bytes.hpp"
+#include "core/arrow_nested_pattern.hpp"
 
 namespace mgi::arrow {
 
@@ -25,18 +31,17 @@ public:
 
     Cursor() = default;
     explicit Cursor(std::string_view bytes)
-        : at_(reinterpret_cast<std::byte const*>(bytes.data())), left_(bytes.size()) {}
+        : at_(reinterpret_cast<std::byte const*>(bytes.data())), end_(at_ + bytes.size()) {}
 
     [[noreturn]] static void refuse() { throw NotAValue(); }
 
     /// `count` values of a width.
     [[nodiscard]] std::byte const* values(std::int64_t count, std::int64_t width) {
-        if (width != 0 && std::size_t(count) > left_ / std::size_t(width)) refuse();
+        // Where `count` is no more than is left, the product is below 2^64, since widths are below 2^31.
+        auto const left = std::size_t(end_ - at_);
         auto const bytes = std::size_t(count) * std::size_t(width);
-        std::byte const* const found = at_;
-        at_ += bytes;
-        left_ -= bytes;
-        return found;
+        if (width != 0 && (std::size_t(count) > left || bytes > left)) refuse();
+        return std::exchange(at_, at_ + bytes);
     }
     [[nodiscard]] std::uint8_t const* bits(std::int64_t count) {
         return reinterpret_cast<std::uint8_t const*>(values((count + 7) / 8, 1));
@@ -47,14 +52,36 @@ public:
         if (flag > 1) refuse();
         return flag == 0 ? nullptr : bits(count);
     }
+    /// The value of a sequence of one; null where that is null. Without a branch that depends on that.
+    [[nodiscard, gnu::always_inline]] std::byte const* one(std::size_t width) {
+        if (left() < 2) return one_or_none(width);
+        auto const flag = std::size_t(at_[0]);
+        std::size_t const size = flag == 0 ? 1 + width : 2;
+        bool const usual = (flag == 0) | ((flag == 1) & (at_[1] == std::byte(0)));
+        if (!usual || left() < size) return one_or_none(width);
+        std::byte const* const value = flag == 0 ? at_ + 1 : nullptr;
+        at_ += size;
+        return value;
+    }
+    [[nodiscard]] std::byte const* at() const { return at_; }
+    [[nodiscard]] std::size_t left() const { return std::size_t(end_ - at_); }
+    /// No more than are left.
+    void skip(std::size_t bytes) { at_ += bytes; }
     /// Nothing is left.
     void end() const {
-        if (left_ != 0) refuse();
+        if (at_ != end_) refuse();
     }
 
 private:
+    /// Not inlined, so that `one` is.
+    [[nodiscard]] MGI_COLD std::byte const* one_or_none(std::size_t width) {
+        std::uint8_t const* const bits = validity(1);
+        bool const valid = bits == nullptr || (*bits & 1) != 0;
+        return valid ? values(1, std::int64_t(width)) : nullptr;
+    }
+
     std::byte const* at_ = nullptr;
-    std::size_t left_ = 0;
+    std::byte const* end_ = nullptr;
 };
 
 inline std::uint32_t length_at(std::byte const* lengths, std::int64_t i) {
@@ -63,78 +90,17 @@ inline std::uint32_t length_at(std::byte const* lengths, std::int64_t i) {
     return length;
 }
 
-/// Which values of an array stand in a sequence, in turn with others that are filled in.
-class Pattern {
-public:
-    struct Run {
-        std::int64_t take;
-        std::int64_t fill;  ///< behind those
-    };
-
-    /// Of one value.
-    static Pattern const& one() {
-        static Pattern const pattern = [] {
-            Pattern made;
-            made.take(1);
-            return made;
-        }();
-        return pattern;
-    }
-
-    void clear() {
-        runs_.clear();
-        taken_ = 0;
-        values_ = 0;
-    }
-    Pattern const& set(std::int64_t taken) {
-        clear();
-        take(taken);
-        return *this;
-    }
-    void take(std::int64_t count) {
-        if (count == 0) return;
-        if (!runs_.empty() && runs_.back().fill == 0) {
-            runs_.back().take += count;
-        } else {
-            runs_.push_back({count, 0});
-        }
-        taken_ += count;
-        values_ += count;
-    }
-    void fill(std::int64_t count) {
-        if (count == 0) return;
-        if (runs_.empty()) runs_.push_back({0, 0});
-        runs_.back().fill += count;
-        values_ += count;
-    }
-
-    [[nodiscard]] std::vector<Run> const& runs() const { return runs_; }
-    [[nodiscard]] std::int64_t taken() const { return taken_; }
-    [[nodiscard]] std::int64_t values() const { return values_; }
-    /// Calls `each(taken)` for every value.
-    template <class Each>
-    void each(Each const& each) const {
-        for (Run const& run : runs_) {
-            for (std::int64_t i = 0; i < run.take; ++i) each(true);
-            for (std::int64_t i = 0; i < run.fill; ++i) each(false);
-        }
-    }
-
-private:
-    std::vector<Run> runs_;
-    std::int64_t taken_ = 0;
-    std::int64_t values_ = 0;
-};
-
-/// Calls `each(valid, value)` for what a sequence of flat values has, filled ones as nulls.
+/// Calls `each(valid, value)` for what a row's sequence of flat values has, filled ones as nulls.
 template <class Each>
-void each_flat(Nested const& values, Pattern const& valid, Cursor& in, Each const& each) {
+void each_flat(Nested const& values, Pattern const& valid, std::size_t row, Cursor& in,
+               Each const& each) {
     bool const bools = values.kind == Nested::Kind::Bool;
     bool const text = values.kind == Nested::Kind::Text;
-    std::uint8_t const* const bits = bools ? in.bits(valid.taken()) : nullptr;
-    std::byte const* const lengths = text ? in.values(valid.taken(), 4) : nullptr;
+    std::int64_t const count = valid.taken(row);
+    std::uint8_t const* const bits = bools ? in.bits(count) : nullptr;
+    std::byte const* const lengths = text ? in.values(count, 4) : nullptr;
     std::int64_t at = 0;
-    valid.each([&](bool taken) {
+    valid.each(row, [&](bool taken) {
         if (!taken) return each(false, std::string_view());
         std::int64_t const i = at++;
         if (bools) {
@@ -154,51 +120,85 @@ void const* data_of(std::vector<T> const& values) {
     return values.empty() ? static_cast<void const*>(none) : values.data();
 }
 
+/// The address of bytes, and one also where there are none.
+inline void const* data_of(Bytes const& bytes) {
+    static constexpr std::int64_t none[2] = {0, 0};
+    return bytes.size() == 0 ? static_cast<void const*>(none) : bytes.data();
+}
+
 /// Where elements of lists, or characters of text, begin and end; all lie one behind another.
 class GrowingOffsets {
 public:
-    void add(std::int64_t elements) { wide_.push_back(wide_.back() + elements); }
-    [[nodiscard]] std::int64_t end() const { return wide_.back(); }
-    [[nodiscard]] void const* all(bool narrow) {
-        if (!narrow) return data_of(wide_);
-        narrow_.assign(wide_.begin(), wide_.end());
-        return data_of(narrow_);
+    /// Before all others.
+    void begin(bool narrow) {
+        narrow_ = narrow;
+        add(0);
     }
-    [[nodiscard]] void const* sizes(bool narrow) {
-        for (std::size_t i = 0; i + 1 < wide_.size(); ++i) {
-            std::int64_t const size = wide_[i + 1] - wide_[i];
-            narrow ? narrow_sizes_.push_back(std::int32_t(size)) : sizes_.push_back(size);
-        }
-        return narrow ? data_of(narrow_sizes_) : data_of(sizes_);
+    void reserve_times(double times) { all_.reserve_times(times); }
+    void add(std::int64_t elements) {
+        end_ += elements;
+        narrow_ ? all_.add_value(std::int32_t(end_)) : all_.add_value(end_);
+    }
+    /// So many, as `length_at` has their lengths.
+    void add_lengths(std::byte const* lengths, std::int64_t count) {
+        narrow_ ? add_as<std::int32_t>(lengths, count) : add_as<std::int64_t>(lengths, count);
+    }
+    [[nodiscard]] std::int64_t end() const { return end_; }
+    [[nodiscard]] void const* all() const { return data_of(all_); }
+    [[nodiscard]] void const* sizes() {
+        narrow_ ? add_sizes<std::int32_t>() : add_sizes<std::int64_t>();
+        return data_of(sizes_);
     }
 
 private:
-    std::vector<std::int64_t> wide_ = {0};
-    std::vector<std::int32_t> narrow_;
-    std::vector<std::int64_t> sizes_;
-    std::vector<std::int32_t> narrow_sizes_;
+    template <class Offset>
+    void add_as(std::byte const* lengths, std::int64_t count) {
+        std::byte* to = all_.add(std::size_t(count) * sizeof(Offset));
+        std::int64_t end = end_;
+        for (std::int64_t i = 0; i < count; ++i, to += sizeof(Offset)) {
+            end += length_at(lengths, i);
+            auto const offset = Offset(end);
+            std::memcpy(to, &offset, sizeof offset);
+        }
+        end_ = end;
+    }
+    template <class Offset>
+    void add_sizes() {
+        auto const* const offsets = reinterpret_cast<Offset const*>(all_.data());
+        std::size_t const count = all_.size() / sizeof(Offset) - 1;
+        for (std::size_t i = 0; i < count; ++i) {
+            sizes_.add_value(Offset(offsets[i + 1] - offsets[i]));
+        }
+    }
+
+    bool narrow_ = true;
+    std::int64_t end_ = 0;
+    Bytes all_;
+    Bytes sizes_;
 };
 
 /// Text as views of buffers of less than 2 GiB.
 class GrowingViews {
 public:
+    void reserve_times(double times) { views_.reserve_times(times); }
     void add(std::byte const* text, std::uint32_t length) {
-        device::StringView16& view = views_.emplace_back();
+        View view;
         view.length = length;
-        if (length <= device::StringView16::kInline) {
+        if (length <= View::kInline) {
             if (length != 0) std::memcpy(view.text, text, length);
-            return;
+            return views_.add_value(view);
         }
         bool const full = texts_.empty() || texts_.back().size() + length > kMostOfBuffer;
         if (full) texts_.emplace_back();
         std::memcpy(view.ref.prefix, text, sizeof view.ref.prefix);
         view.ref.buffer = std::uint32_t(texts_.size() - 1);
         view.ref.offset = std::uint32_t(texts_.back().size());
-        texts_.back().insert(texts_.back().end(), text, text + length);
+        texts_.back().add(text, length);
+        views_.add_value(view);
     }
     void add_buffers(ArrayHolder& holder) const {
         holder.buffers.push_back(data_of(views_));
-        for (std::vector<std::byte> const& text : texts_) {
+        for (Bytes const& text : texts_) {
             holder.buffers.push_back(text.data());
             holder.sizes.push_back(std::int64_t(text.size()));
         }
@@ -206,35 +206,44 @@ public:
     }
 
 private:
+    using View = device::StringView16;
     static constexpr std::size_t kMostOfBuffer = std::numeric_limits<std::int32_t>::max();
 
-    std::vector<device::StringView16> views_;
-    std::deque<std::vector<std::byte>> texts_;
+    Bytes views_;
+    std::deque<Bytes> texts_;
 };
 
 /// Bits one behind another.
 class GrowingBits {
 public:
     void add(bool bit, std::int64_t count) {
-        for (; count > 0 && count_ % 8 != 0; --count) add_one(bit);
-        all_.insert(all_.end(), std::size_t(count / 8), std::uint8_t(bit ? 0xff : 0));
-        count_ += count / 8 * 8;
-        for (count %= 8; count > 0; --count) add_one(bit);
+        for (; count > 0; count -= kBitsOfWord) {
+            std::int64_t const few = std::min(count, kBitsOfWord);
+            add_word(bit ? ones(few) : 0, few);
+        }
     }
-    [[nodiscard]] void const* all() const {
-        static constexpr std::uint8_t none = 0;
-        return all_.empty() ? &none : all_.data();
+    /// So many bits of a word, at most kBitsOfWord; those above them are 0.
+    void add_word(std::uint64_t word, std::int64_t count) {
+        if (used_ + count > 64) add_bytes(used_ / 8);
+        last_ |= word << used_;
+        used_ += count;
+    }
+    /// When all are there.
+    [[nodiscard]] void const* all() {
+        add_bytes((used_ + 7) / 8);
+        return data_of(all_);
     }
 
 private:
-    void add_one(bool bit) {
-        if (count_ % 8 == 0) all_.push_back(0);
-        if (bit) all_.back() = std::uint8_t(all_.back() | 1u << (count_ % 8));
-        ++count_;
+    void add_bytes(std::int64_t bytes) {
+        all_.add(&last_, std::size_t(bytes));
+        last_ = bytes == 8 ? 0 : last_ >> 8 * bytes;
+        used_ = std::max<std::int64_t>(0, used_ - 8 * bytes);
     }
 
-    std::vector<std::uint8_t> all_;
-    std::int64_t count_ = 0;
+    Bytes all_;
+    std::uint64_t last_ = 0;  ///< the last bits, which all_ has not yet
+    std::int64_t used_ = 0;
 };
 
 /// Validity bits, which take no memory before the first null.
@@ -242,15 +251,32 @@ class GrowingValidity {
 public:
     void add(bool valid, std::int64_t count) {
         if (count == 0) return;
-        if (!valid && nulls_ == 0) bits_.add(true, count_);
-        if (!valid) nulls_ += count;
+        if (!valid) add_nulls(count);
         if (nulls_ != 0) bits_.add(valid, count);
         count_ += count;
     }
-    [[nodiscard]] void const* bits() const { return nulls_ != 0 ? bits_.all() : nullptr; }
+    /// As GrowingBits has it.
+    void add_word(std::uint64_t word, std::int64_t count) {
+        if (word == ones(count)) return add(true, count);
+        add_nulls(count - std::popcount(word));
+        bits_.add_word(word, count);
+        count_ += count;
+    }
+    /// Of a word's lowest bits, which may be all.
+    void add_few(std::uint64_t word, std::int64_t count) {
+        std::int64_t const few = std::min(count, kBitsOfWord);
+        add_word(word & ones(few), few);
+        if (count > few) add_word(word >> few & ones(count - few), count - few);
+    }
+    [[nodiscard]] void const* bits() { return nulls_ != 0 ? bits_.all() : nullptr; }
     [[nodiscard]] std::int64_t nulls() const { return nulls_; }
 
 private:
+    void add_nulls(std::int64_t count) {
+        if (nulls_ == 0) bits_.add(true, count_);
+        nulls_ += count;
+    }
+
     GrowingBits bits_;
     std::int64_t count_ = 0;
     std::int64_t nulls_ = 0;

@@ -1,105 +1,141 @@
 /// \file
-/// Nested values that are all as long, since they have nothing but fixed widths and no null below: columns of many are copied
-/// part by part, and not value by value.
+/// Parts of nested values that are nothing but fixed widths without nulls: they are copied without a look at a value.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 #include <vector>
 
-#include "core/arrow_nested.hpp"
+#include "core/arrow_nested_bytes.hpp"
+#include "core/arrow_nested_spans.hpp"
 
 namespace mgi::arrow {
 
-/// So many values are copied together: they stay in a core's nearest cache.
-inline constexpr std::int64_t kPlainBlock = 64;
-/// Longer values gain nothing by that.
-inline constexpr std::size_t kMostPlain = 4096;
+/// Parts of fixed width, whose sequences stand one behind another: those of structs too.
+class PlainParts {
+public:
+    PlainParts() = default;
+    /// Of one part.
+    PlainParts(std::byte const* from, std::size_t width)
+        : parts_({{from, width, 1}}), flags_(1), width_(width) {}
 
-/// Bytes of a value's body where no part of it is null; 0 where that is not the same for all.
-inline std::size_t plain_size(Nested const& type) {
-    if (type.kind == Nested::Kind::Fixed) return type.width;
-    if (type.kind != Nested::Kind::Struct) return 0;
-    std::size_t size = 0;
-    for (Nested const& child : type.children) {
-        std::size_t const of_child = plain_size(child);
-        if (of_child == 0) return 0;
-        size += 1 + of_child;  // a byte says that it is valid
+    [[nodiscard]] bool any() const { return !parts_.empty(); }
+    /// Of a sequence, besides those of its values.
+    [[nodiscard]] std::size_t flags() const { return flags_; }
+    /// Of a value.
+    [[nodiscard]] std::size_t width() const { return width_; }
+    /// Of a sequence of one value.
+    [[nodiscard]] std::size_t size() const { return flags_ + width_; }
+
+    /// Those of a struct's next fields.
+    void add(PlainParts const& next) {
+        parts_.insert(parts_.end(), next.parts_.begin(), next.parts_.end());
+        flags_ += next.flags_;
+        width_ += next.width_;
     }
-    return size;
-}
-
-/// Calls `copy(width)` with a constant for usual ones, so that the compiler knows it.
-template <class Copy>
-void with_width(std::size_t width, Copy const& copy) {
-    switch (width) {
-        case 1: return copy(std::integral_constant<std::size_t, 1>());
-        case 2: return copy(std::integral_constant<std::size_t, 2>());
-        case 4: return copy(std::integral_constant<std::size_t, 4>());
-        case 8: return copy(std::integral_constant<std::size_t, 8>());
-        case 16: return copy(std::integral_constant<std::size_t, 16>());
-        default: return copy(width);
+    /// As those of fields of a struct, whose first value is `offset` behind theirs.
+    [[nodiscard]] PlainParts behind(std::int64_t offset) const {
+        PlainParts moved = *this;
+        for (Part& part : moved.parts_) {
+            if (part.from != nullptr) part.from += std::size_t(offset) * part.width;
+        }
+        return moved;
     }
-}
+    /// As sequences of such structs.
+    [[nodiscard]] PlainParts with_flag() const {
+        PlainParts wrapped = *this;
+        if (any()) ++wrapped.parts_.front().flags;
+        if (any()) ++wrapped.flags_;
+        return wrapped;
+    }
 
-/// A part of fixed width: where an array has its values. So many zero bytes stand before each: that it is valid, and so are the
-/// structs that begin with it.
-struct PlainPart {
-    std::byte const* from;
-    std::size_t width;
-    std::size_t flags;
-};
+    /// Writes sequences of the values to where each row's is, and moves those places behind it.
+    void write(Spans const& values, std::byte** to) const {
+        for (std::size_t row = 0; !values.one_each() && row < values.rows(); ++row) {
+            to[row] = write_sequence(values.row(row), to[row]);
+        }
+        if (!values.one_each()) return;
+        for (std::size_t row = 0; row < values.rows(); row += kFewRows) {
+            std::size_t const few = std::min(kFewRows, values.rows() - row);
+            Span const* const of = values.all() + row;
+            bool together = values.together();
+            for (std::size_t i = 1; together && i < few; ++i) {
+                together = to[row + i] == to[row] + i * size();
+            }
+            together ? write_few(of[0].first, few, to[row]) : write_apart(of, few, to + row);
+        }
+        for (std::size_t row = 0; row < values.rows(); ++row) to[row] += size();
+    }
+    /// A sequence of such values; returns what is behind it.
+    std::byte* write_sequence(Spans::Row values, std::byte* to) const {
+        for (Part const& part : parts_) {
+            std::memset(to, 0, part.flags);
+            to += part.flags;
+            for (Span const& span : values) {
+                std::size_t const bytes = std::size_t(span.count) * part.width;
+                if (bytes == 0) continue;
+                std::memcpy(to, part.from + std::size_t(span.first) * part.width, bytes);
+                to += bytes;
+            }
+        }
+        return to;
+    }
+    /// The sequences of so many values one behind another, from `first` on, of one value each.
+    void write_together(std::int64_t first, std::size_t count, std::byte* to) const {
+        for (std::size_t row = 0; row < count; row += kFewRows) {
+            write_few(first + std::int64_t(row), std::min(kFewRows, count - row),
+                      to + row * size());
+        }
+    }
 
-/// Copies the parts of `count` values of `size` bytes behind each other: a few values part by part, which stay in the nearest cache,
-/// so that memory is written in its order.
-inline void put_together(std::vector<PlainPart> const& parts, std::size_t size, std::int64_t count,
-                         std::byte* to) {
-    constexpr std::int64_t kFew = 16;
-    for (std::int64_t first = 0; first < count; first += kFew) {
-        std::int64_t const few = std::min(kFew, count - first);
-        std::memset(to, 0, std::size_t(few) * size);
-        std::byte* part_to = to;
-        for (PlainPart const& part : parts) {
-            part_to += part.flags;
-            std::byte const* const part_from = part.from + std::size_t(first) * part.width;
-            with_width(part.width, [=](auto bytes) {
-                std::byte const* from = part_from;
-                std::byte* at = part_to;
-                for (std::int64_t i = 0; i < few; ++i, at += size, from += bytes) {
-                    std::memcpy(at, from, bytes);
+private:
+    /// So many zero bytes stand before its values: they say that these are valid, and the structs that begin with them.
+    struct Part {
+        std::byte const* from;
+        std::size_t width;
+        std::size_t flags;
+    };
+
+    /// Of so many rows each part is written before the next one: what is written stays in the nearest cache.
+    static constexpr std::size_t kFewRows = 16;
+
+    void write_few(std::int64_t first, std::size_t rows, std::byte* to) const {
+        std::size_t const size = this->size();
+        std::memset(to, 0, rows * size);
+        for (Part const& part : parts_) {
+            to += part.flags;
+            with_width(part.width, [=, from = part.from](auto width) {
+                std::byte* at = to;
+                std::byte const* value = from + std::size_t(first) * width;
+                for (std::size_t row = 0; row < rows; ++row, at += size, value += width) {
+                    std::memcpy(at, value, width);
                 }
             });
-            part_to += part.width;
+            to += part.width;
         }
-        to += std::size_t(few) * size;
     }
-}
-
-/// The way back, from `offset` bytes behind each of these addresses.
-inline void gather(std::byte const* const* from, std::size_t offset, std::size_t width,
-                   std::int64_t count, std::byte* to) {
-    // Copies of its own: bytes that are written could be anything's.
-    with_width(width, [=](auto bytes) {
-        std::byte* at = to;
-        for (std::int64_t i = 0; i < count; ++i, at += bytes) {
-            std::memcpy(at, from[i] + offset, bytes);
+    void write_apart(Span const* values, std::size_t rows, std::byte** to) const {
+        std::size_t at = 0;
+        for (Part const& part : parts_) {
+            for (std::size_t flag = 1; flag < part.flags; ++flag, ++at) {
+                for (std::size_t row = 0; row < rows; ++row) to[row][at] = std::byte(0);
+            }
+            with_width(part.width, [=, from = part.from](auto width) {
+                for (std::size_t row = 0; row < rows; ++row) {
+                    std::byte* const value = to[row] + at;
+                    *value = std::byte(0);
+                    std::memcpy(value + 1, from + std::size_t(values[row].first) * width, width);
+                }
+            });
+            at += 1 + part.width;
         }
-    });
-}
-
-/// Whether values of this type that begin `offset` bytes behind each of these addresses have no null below.
-inline bool are_plain(Nested const& type, std::byte const* const* from, std::size_t offset,
-                      std::int64_t count) {
-    for (Nested const& child : type.children) {
-        std::byte flags{};
-        for (std::int64_t i = 0; i < count; ++i) flags |= from[i][offset];
-        if (flags != std::byte{0} || !are_plain(child, from, offset + 1, count)) return false;
-        offset += 1 + plain_size(child);
     }
-    return true;
-}
+
+    std::vector<Part> parts_;
+    std::size_t flags_ = 0;
+    std::size_t width_ = 0;
+};
 
 }  // namespace mgi::arrow

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <mgi/error.hpp>
 
 #include "core/arrow_nested.hpp"
-#include "core/arrow_nested_plain.hpp"
+#include "core/arrow_nested_pattern.hpp"
 #include "core/arrow_nested_reader.hpp"
 #include "core/arrow_values.hpp"
 
@@ -24,31 +23,63 @@ struct ReadColumn {
     NestedReader reader;
 };
 
-void read_row(ReadColumn& column, Values const& values, std::int64_t row) {
-    if (!values.is_valid(row)) return column.reader.nulls(1);
-    Cursor in(values.at(row));
-    try {
-        column.reader.value(in);
-        in.end();
-    } catch (Cursor::NotAValue const&) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "column '" + column.name + "': value " + std::to_string(row) + " holds no " +
-                        column.type.text +
-                        " in the bytes that MGI has for such values (docs/types.md)");
+/// Rows [first, first + count) of a batch, at most a block of them, where they are plain; else it does nothing.
+bool read_plain(NestedReader& reader, Values const& values, std::int64_t first, std::int64_t count,
+                Pattern const& rows) {
+    std::size_t const size = reader.plain_size();
+    bool plain = size != 0 && rows.is_each(std::size_t(count));
+    std::byte const* from[kBlockRows];
+    for (std::int64_t i = 0; plain && i < count; ++i) {
+        std::string_view const body =
+            values.is_valid(first + i) ? values.at(first + i) : std::string_view();
+        from[i] = reinterpret_cast<std::byte const*>(body.data());
+        plain = body.size() == size;
     }
+    return plain && reader.plain_bodies(rows, from);
 }
 
-/// The bodies of rows from `first` on that may be plain: those that are as long, one behind another; returns how many.
-std::int64_t find_plain(std::size_t size, Values const& values, std::int64_t first,
-                        std::int64_t rows, std::byte const** bodies) {
-    std::int64_t const most = std::min(kPlainBlock, rows - first);
-    std::int64_t count = 0;
-    for (; count < most && values.is_valid(first + count); ++count) {
-        std::string_view const body = values.at(first + count);
-        if (body.size() != size) break;
-        bodies[count] = reinterpret_cast<std::byte const*>(body.data());
+/// Rows [first, first + count) of a batch, at most a block of them.
+void read_block(NestedReader& reader, Values const& values, std::int64_t first, std::int64_t count,
+                Pattern& rows) {
+    if (read_plain(reader, values, first, count, rows)) return;
+    Cursor in[kBlockRows];
+    std::int64_t nulls[kBlockRows + 1] = {};  // before the first valid row, and behind each
+    std::size_t valid = 0;
+    for (std::int64_t row = first; row < first + count; ++row) {
+        if (values.is_valid(row)) {
+            in[valid++] = Cursor(values.at(row));
+        } else {
+            ++nulls[valid];
+        }
     }
-    return count;
+    reader.nulls(nulls[0]);
+    if (valid == 0) return;
+    bool const same = std::int64_t(valid) == count && rows.is_each(valid);
+    if (!same) rows.clear();
+    for (std::size_t row = 0; !same && row < valid; ++row) {
+        rows.take(1);
+        rows.fill(nulls[row + 1]);
+        rows.end_row();
+    }
+    reader.bodies(rows, in);
+    for (std::size_t i = 0; i < valid; ++i) in[i].end();
+}
+
+/// Throws Error(InvalidArgument) that names the first row whose bytes are no value, where there is one.
+void check_rows(ReadColumn const& column, Values const& values, std::int64_t first,
+                std::int64_t count) {
+    for (std::int64_t row = first; row < first + count; ++row) {
+        NestedReader reader(column.type, column.name);
+        Pattern one;
+        try {
+            read_block(reader, values, row, 1, one);
+        } catch (Cursor::NotAValue const&) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "column '" + column.name + "': value " + std::to_string(row) +
+                            " holds no " + column.type.text +
+                            " in the bytes that MGI has for such values (docs/types.md)");
+        }
+    }
 }
 
 }  // namespace
@@ -56,18 +87,21 @@ std::int64_t find_plain(std::size_t size, Values const& values, std::int64_t fir
 ArrowArray read_nested(Nested const& type, RecordBatch const& batch, std::size_t column) {
     auto const read = std::make_shared<ReadColumn>(type, batch.schema[column].name);
     Values const values(batch, column);
-    std::size_t const plain = plain_size(type);
-    std::byte const* bodies[kPlainBlock];
-    for (std::int64_t row = 0; row < batch.rows;) {
-        std::int64_t const count =
-            plain == 0 ? 0 : find_plain(plain, values, row, batch.rows, bodies);
-        std::int64_t const end = row + std::max<std::int64_t>(count, 1);
-        if (count != 0 && are_plain(type, bodies, 0, count)) {
-            if (row == 0) read->reader.reserve_plain(batch.rows);
-            read->reader.plain(bodies, 0, count);
-            row = end;
+    Pattern rows;
+    for (std::int64_t first = 0; first < batch.rows; first += kBlockRows) {
+        std::int64_t const count = std::min(kBlockRows, batch.rows - first);
+        try {
+            read_block(read->reader, values, first, count, rows);
+        } catch (Cursor::NotAValue const&) {
+            check_rows(*read, values, first, count);
+            throw;
+        } catch (Error const&) {
+            // Of bytes that are no value there may seem to be too many.
+            check_rows(*read, values, first, count);
+            throw;
         }
-        for (; row < end; ++row) read_row(*read, values, row);
+        // Only now: bytes that are no value may be of any width.
+        if (first == 0) read->reader.reserve(1.125 * double(batch.rows - count) / double(count));
     }
     return read->reader.finish(read);
 }

@@ -2,6 +2,7 @@
 /// Nested values' bytes as Arrow's arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <limits>
@@ -18,70 +19,72 @@
 #include "core/arrow_export.hpp"
 #include "core/arrow_holders.hpp"
 #include "core/arrow_nested.hpp"
+#include "core/arrow_nested_flat_reader.hpp"
 #include "core/arrow_nested_parts.hpp"
-#include "core/arrow_nested_plain.hpp"
+#include "core/arrow_nested_pattern.hpp"
 #include "core/arrow_read_column.hpp"
 
 namespace mgi::arrow {
 
-/// Builds an array out of sequences, and by its children those of its parts.
-class NestedReader {
-    using Kind = Nested::Kind;
-    using Offsets = Nested::Offsets;
-
+/// Builds an array out of sequences, and by its children those of its parts: out of those of a block's rows together.
+class NestedReader : FlatReader {
 public:
-    NestedReader(Nested const& type, std::string const& name) : type_(type), name_(name) {
+    NestedReader(Nested const& type, std::string const& name) : FlatReader(type, name) {
         children_.reserve(type.children.size());
         for (Nested const& child : type.children) children_.emplace_back(child, name);
+        plain_size_ = type.kind == Kind::Fixed ? type.width : 0;
+        if (type.kind == Kind::Struct) find_plain_size();
     }
 
-    /// Appends values out of a sequence, and between them such as `fill` appends.
-    void sequence(Pattern const& pattern, Cursor& in) {
+    /// Has room for so many times what there is.
+    void reserve(double times) {
+        values_.reserve_times(times);
+        offsets_.reserve_times(times);
+        views_.reserve_times(times);
+        for (NestedReader& child : children_) child.reserve(times);
+    }
+
+    /// Appends values out of rows' sequences, and between them such as `fill` appends.
+    void sequence(Pattern const& rows, Cursor* in) {
+        if (waits_ != 0) --waits_;
         switch (type_.kind) {
-            case Kind::Null: return add_of_no_bytes(pattern.values());
-            case Kind::Dictionary: return indices(pattern, in);
-            case Kind::Runs: return runs(pattern, in);
+            case Kind::Null: return add_of_no_bytes(rows.values());
+            case Kind::Dictionary: return indices(rows, in);
+            case Kind::Runs: return runs(rows, in);
+            case Kind::SparseUnion:
+            case Kind::DenseUnion: return unions(rows, in);
+            case Kind::Fixed: return fixed(rows, in);
             default: break;
         }
-        if (type_.is_union()) return unions(pattern, in);
-        bool const one = pattern.values() == 1 && pattern.taken() == 1;
-        if (one && type_.is_flat() && type_.kind != Kind::Bool) return one_flat(in);
-        body(valid_ones(pattern, in), in);
+        body(valid_ones(rows, in), in);
     }
 
-    /// Appends one valid value out of its body.
-    void value(Cursor& in) {
-        if (nested_has_validity(type_.kind)) validity_.add(true, 1);
-        if (type_.kind == Kind::List && list_of_fixed(in)) return;
-        body(Pattern::one(), in);
+    /// Appends valid values out of rows' bodies, and between them nulls.
+    void bodies(Pattern const& rows, Cursor* in) {
+        if (rows.filled() != 0) check_has_nulls();
+        if (nested_has_validity(type_.kind)) validity_.add_few(rows.taken_bits(), rows.values());
+        body(rows, in);
     }
 
-    /// Has room for so many plain values from now on.
-    void reserve_plain(std::int64_t count) {
-        if (type_.kind == Kind::Fixed) values_.reserve(std::size_t(count) * type_.width);
-        for (NestedReader& child : children_) child.reserve_plain(count);
-    }
-
-    /// Appends plain values, whose bodies begin `offset` bytes behind these addresses.
-    void plain(std::byte const* const* from, std::size_t offset, std::int64_t count) {
-        validity_.add(true, count);
-        count_ += count;
-        for (NestedReader& child : children_) {
-            child.plain(from, offset + 1, count);
-            offset += 1 + plain_size(child.type_);
+    /// Bytes of a body of fixed widths that has no null; 0: there is no such.
+    [[nodiscard]] std::size_t plain_size() const { return plain_size_; }
+    /// Appends values whose bodies have so many bytes, where none has a null; returns whether it did.
+    bool plain_bodies(Pattern const& rows, std::byte const* const* from) {
+        if (waits_ != 0) {
+            --waits_;
+        } else if (is_plain_body(rows.rows(), from, 0)) {
+            plain_body(rows, from, 0);
+            return true;
+        } else {
+            waits_ = kWaits;
         }
-        if (type_.kind != Kind::Fixed) return;
-        std::size_t const at = values_.size();
-        values_.resize(at + std::size_t(count) * type_.width);
-        gather(from, offset, type_.width, count, values_.data() + at);
+        return false;
     }
 
     /// Appends nulls, where there can be some.
     void nulls(std::int64_t count) {
-        if (type_.is_union() && (children_.empty() || !can_be_null(filled_child()))) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "column '" + name_ + "': none of the union's types can be null");
-        }
+        if (count == 0) return;
+        check_has_nulls();
         if (nested_has_validity(type_.kind)) validity_.add(false, count);
         empty(count);
     }
@@ -109,15 +112,18 @@ public:
     }
 
 private:
+    void check_has_nulls() const {
+        if (type_.is_union() && (children_.empty() || !can_be_null(filled_child()))) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "column '" + name_ + "': none of the union's types can be null");
+        }
+    }
+
     /// For values that are null or not there: nulls where a schema allows them.
     void fill(std::int64_t count) {
         if (nested_has_validity(type_.kind)) validity_.add(!fills_nulls(), count);
         empty(count);
     }
-    [[nodiscard]] bool fills_nulls() const {
-        return type_.nullable || type_.kind == Kind::Dictionary;
-    }
-
     void empty(std::int64_t count) {
         switch (type_.kind) {
             case Kind::Null: return add_of_no_bytes(count);
@@ -125,9 +131,7 @@ private:
                 for (NestedReader& child : children_) child.fill(count);
                 break;
             case Kind::Bool: bits_.add(false, count); break;
-            case Kind::Fixed:
-                values_.resize(values_.size() + std::size_t(count) * type_.width);
-                break;
+            case Kind::Fixed: values_.add_zeros(bytes_of(count, type_.width)); break;
             case Kind::Text:
                 for (std::int64_t i = 0; i < count; ++i) add_text(nullptr, 0);
                 break;
@@ -136,7 +140,9 @@ private:
                 break;
             case Kind::FixedList: children_[0].fill(elements_of(count)); break;
             case Kind::Dictionary: return add_index(0, count);
-            case Kind::Runs: return add_run({}, false, count);
+            case Kind::Runs:
+                for (std::int64_t i = 0; i < count; ++i) add_run({}, false);
+                return;
             case Kind::SparseUnion:
             case Kind::DenseUnion:
                 for (std::int64_t i = 0; i < count; ++i) add_union_fill();
@@ -152,168 +158,127 @@ private:
         return lists * width;
     }
 
-    /// Bytes do not bound how many there are.
-    void add_of_no_bytes(std::int64_t count) {
-        if (count > kMostOfNoBytes - count_) too_many("values that take no bytes than 2^31 - 1");
-        count_ += count;
-    }
-
-    /// Reads the validity of a sequence's values: of the pattern those that are valid.
-    Pattern const& valid_ones(Pattern const& pattern, Cursor& in) {
-        std::uint8_t const* const bits = in.validity(pattern.taken());
-        std::int64_t at = 0;
-        valid_.clear();
-        for (Pattern::Run const& run : pattern.runs()) {
-            if (bits == nullptr) {
-                validity_.add(true, run.take);
-                valid_.take(run.take);
-            }
-            for (std::int64_t i = 0; bits != nullptr && i < run.take; ++i, ++at) {
-                bool const valid = device::bit_at(bits, std::uint64_t(at));
-                if (!valid && !type_.nullable) Cursor::refuse();
-                validity_.add(valid, 1);
-                valid ? valid_.take(1) : valid_.fill(1);
-            }
-            validity_.add(!fills_nulls(), run.fill);
-            valid_.fill(run.fill);
-        }
-        return valid_;
-    }
-
-    /// A sequence of one value.
-    void one_flat(Cursor& in) {
-        std::uint8_t const* const bits = in.validity(1);
-        bool const valid = bits == nullptr || (*bits & 1) != 0;
-        if (!valid && !type_.nullable) Cursor::refuse();
-        validity_.add(valid, 1);
-        if (!valid) return empty(1);
-        if (type_.kind == Kind::Fixed) {
-            add_bytes(in.values(1, std::int64_t(type_.width)), type_.width);
-        } else {
-            std::uint32_t const length = length_at(in.values(1, 4), 0);
-            add_text(in.values(length, 1), length);
-        }
-        ++count_;
-    }
-
-    void add_bytes(std::byte const* from, std::size_t bytes) {
-        std::size_t const at = values_.size();
-        values_.resize(at + bytes);
-        if (bytes != 0) std::memcpy(values_.data() + at, from, bytes);
-    }
-
-    void body(Pattern const& pattern, Cursor& in) {
+    void body(Pattern const& rows, Cursor* in) {
         switch (type_.kind) {
-            case Kind::Bool: bools(pattern, in); break;
-            case Kind::Fixed: fixed(pattern, in); break;
-            case Kind::Text: texts(pattern, in); break;
-            case Kind::List: lists(pattern, in); break;
-            case Kind::FixedList: fixed_lists(pattern, in); break;
+            case Kind::Bool: bools(rows, in); break;
+            case Kind::Text: texts(rows, in); break;
+            case Kind::List: lists(rows, in); break;
+            case Kind::FixedList: fixed_lists(rows, in); break;
             case Kind::Struct:
-                for (NestedReader& child : children_) child.sequence(pattern, in);
-                if (children_.empty()) return add_of_no_bytes(pattern.values());
+                structs(rows, in);
+                if (children_.empty()) return add_of_no_bytes(rows.values());
                 break;
             case Kind::SparseUnion:
-            case Kind::DenseUnion: return unions(pattern, in);
+            case Kind::DenseUnion: return unions(rows, in);
             default: Cursor::refuse();
         }
-        count_ += pattern.values();
+        count_ += rows.values();
     }
 
-    void bools(Pattern const& pattern, Cursor& in) {
-        std::uint8_t const* const bits = in.bits(pattern.taken());
-        std::uint64_t at = 0;
-        pattern.each([&](bool taken) {
-            bits_.add(taken && device::bit_at(bits, at), 1);
-            if (taken) ++at;
-        });
-    }
-
-    void fixed(Pattern const& pattern, Cursor& in) {
-        auto const width = std::int64_t(type_.width);
-        for (Pattern::Run const& run : pattern.runs()) {
-            std::byte const* const from = in.values(run.take, width);
-            values_.insert(values_.end(), from, from + run.take * width);
-            values_.resize(values_.size() + std::size_t(run.fill * width));
+    void find_plain_size() {
+        for (NestedReader const& child : children_) {
+            plain_size_ += 1 + child.plain_size_;
+            if (child.plain_size_ != 0) continue;
+            plain_size_ = 0;
+            return;
         }
     }
 
-    void texts(Pattern const& pattern, Cursor& in) {
-        std::byte const* const lengths = in.values(pattern.taken(), 4);
-        std::int64_t at = 0;
-        pattern.each([&](bool taken) {
-            std::uint32_t const length = taken ? length_at(lengths, at++) : 0;
-            add_text(in.values(length, 1), length);
-        });
-    }
-
-    void add_text(std::byte const* text, std::uint32_t length) {
-        if (type_.offsets >= Offsets::Views) return views_.add(text, length);
-        add_bytes(text, length);
-        add_offset(length);
-    }
-
-    /// Of so many elements behind the others.
-    void add_offset(std::int64_t elements) {
-        if (type_.is_narrow() &&
-            offsets_.end() + elements > std::numeric_limits<std::int32_t>::max()) {
-            too_many("elements or characters than 32-bit offsets count; wider ones can do it");
+    void structs(Pattern const& rows, Cursor* in) {
+        for (std::size_t i = 0; i < children_.size();) {
+            std::size_t const plain = rows.few_each() ? plain_fields(i, rows, in) : 0;
+            if (plain == 0) children_[i].sequence(rows, in);
+            i += std::max<std::size_t>(plain, 1);
         }
-        offsets_.add(elements);
     }
-
-    [[noreturn]] void too_many(std::string const& what) const {
-        throw TooManyRows("column '" + name_ + "': its nested values have more " + what +
-                          ". A table comes in pieces, or give it another type");
+    /// Appends those of fields from `first` on that are plain, where they are some; returns how many.
+    std::size_t plain_fields(std::size_t first, Pattern const& rows, Cursor* in) {
+        std::byte const* from[kBlockRows];
+        std::size_t least = in[0].left();
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            from[row] = in[row].at();
+            least = std::min(least, in[row].left());
+        }
+        std::size_t offset = 0;
+        std::size_t i = first;
+        for (; i < children_.size(); ++i) {
+            NestedReader& child = children_[i];
+            std::size_t const size = 1 + child.plain_size_;
+            bool const may_be =
+                child.plain_size_ != 0 && child.waits_ == 0 && size <= least - offset;
+            if (!may_be) break;
+            if (!child.is_plain(rows.rows(), from, offset)) {
+                child.waits_ = kWaits;
+                break;
+            }
+            child.plain_body(rows, from, offset + 1);
+            offset += size;
+        }
+        for (std::size_t row = 0; offset != 0 && row < rows.rows(); ++row) in[row].skip(offset);
+        return i - first;
     }
-
-    /// The most usual one, as others are read; false, and nothing is read, where it has nulls.
-    bool list_of_fixed(Cursor& in) {
-        NestedReader& elements = children_[0];
-        if (elements.type_.kind != Kind::Fixed) return false;
-        Cursor ahead = in;
-        std::int64_t const count = length_at(ahead.values(1, 4), 0);
-        if (ahead.validity(count) != nullptr) return false;
-        add_offset(count);
-        auto const width = std::int64_t(elements.type_.width);
-        elements.add_bytes(ahead.values(count, width), std::size_t(count * width));
-        elements.validity_.add(true, count);
-        elements.count_ += count;
-        ++count_;
-        in = ahead;
+    /// Whether sequences of one value, `offset` behind these addresses, have no null.
+    [[nodiscard]] bool is_plain(std::size_t rows, std::byte const* const* from,
+                                std::size_t offset) const {
+        std::byte flags{};
+        for (std::size_t row = 0; row < rows; ++row) flags |= from[row][offset];
+        return flags == std::byte{0} && is_plain_body(rows, from, offset + 1);
+    }
+    [[nodiscard]] bool is_plain_body(std::size_t rows, std::byte const* const* from,
+                                     std::size_t offset) const {
+        for (NestedReader const& child : children_) {
+            if (!child.is_plain(rows, from, offset)) return false;
+            offset += 1 + child.plain_size_;
+        }
         return true;
     }
-
-    void lists(Pattern const& pattern, Cursor& in) {
-        std::byte const* const lengths = in.values(pattern.taken(), 4);
-        std::int64_t const first = offsets_.end();
-        std::int64_t at = 0;
-        pattern.each([&](bool taken) { add_offset(taken ? length_at(lengths, at++) : 0); });
-        children_[0].sequence(elements_.set(offsets_.end() - first), in);
+    void plain_body(Pattern const& rows, std::byte const* const* from, std::size_t offset) {
+        add_taken(rows);
+        count_ += rows.values();
+        if (type_.kind == Kind::Fixed) return copy_each(rows, from, offset);
+        for (NestedReader& child : children_) {
+            child.plain_body(rows, from, offset + 1);
+            offset += 1 + child.plain_size_;
+        }
     }
 
-    void fixed_lists(Pattern const& pattern, Cursor& in) {
-        std::byte const* const lengths = in.values(pattern.taken(), 4);
-        for (std::int64_t i = 0; i < pattern.taken(); ++i) {
-            if (length_at(lengths, i) != type_.width) Cursor::refuse();
-        }
+    void lists(Pattern const& rows, Cursor* in) {
         elements_.clear();
-        for (Pattern::Run const& run : pattern.runs()) {
-            elements_.take(elements_of(run.take));
-            elements_.fill(elements_of(run.fill));
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            elements_.add_row(read_lengths(rows, row, in[row]));
+        }
+        check_offsets();
+        children_[0].sequence(elements_, in);
+    }
+
+    void fixed_lists(Pattern const& rows, Cursor* in) {
+        elements_.clear();
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            std::byte const* const lengths = in[row].values(rows.taken(row), 4);
+            for (std::int64_t i = 0; i < rows.taken(row); ++i) {
+                if (length_at(lengths, i) != type_.width) Cursor::refuse();
+            }
+            for (Pattern::Run const& run : rows.row(row)) {
+                elements_.take(elements_of(run.take));
+                elements_.fill(elements_of(run.fill));
+            }
+            elements_.end_row();
         }
         children_[0].sequence(elements_, in);
     }
 
-    void unions(Pattern const& pattern, Cursor& in) {
-        std::byte const* const which = in.values(pattern.taken(), 1);
-        std::int64_t at = 0;
-        pattern.each([&](bool taken) {
-            if (!taken) return add_union_fill();
-            auto const child = std::size_t(which[at++]);
-            if (child >= children_.size()) Cursor::refuse();
-            add_union(child, [&](NestedReader& values) { values.sequence(Pattern::one(), in); });
-        });
+    void unions(Pattern const& rows, Cursor* in) {
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            std::byte const* const which = in[row].values(rows.taken(row), 1);
+            std::int64_t at = 0;
+            rows.each(row, [&](bool taken) {
+                if (!taken) return add_union_fill();
+                auto const child = std::size_t(which[at++]);
+                if (child >= children_.size()) Cursor::refuse();
+                add_union(child,
+                          [&](NestedReader& values) { values.sequence(Pattern::one(), &in[row]); });
+            });
+        }
     }
     [[nodiscard]] bool can_be_null(std::size_t child) const {
         return type_.children[child].nullable || type_.children[child].kind == Kind::Null;
@@ -333,7 +298,7 @@ private:
         if (children_[child].count_ > std::numeric_limits<std::int32_t>::max()) {
             too_many("values of one type of a union than 32-bit offsets count");
         }
-        values_.push_back(std::byte(type_.codes[child]));
+        values_.add_value(type_.codes[child]);
         places_.push_back(std::int32_t(children_[child].count_));
         add(children_[child]);
         ++count_;
@@ -341,70 +306,72 @@ private:
             if (i != child) children_[i].fill(1);
         }
     }
-    void add_flat(std::string_view value) {
-        validity_.add(true, 1);
-        auto const* const bytes = reinterpret_cast<std::byte const*>(value.data());
-        switch (type_.kind) {
-            case Kind::Bool: bits_.add(value == "1", 1); break;
-            case Kind::Text: add_text(bytes, std::uint32_t(value.size())); break;
-            default: add_bytes(bytes, value.size());
-        }
-        ++count_;
-    }
-
     void add_index(std::uint64_t index, std::int64_t count) {
         if (index > largest(type_.index)) too_many("distinct values than the index type counts");
         auto const* const bytes = reinterpret_cast<std::byte const*>(&index);
-        for (std::int64_t i = 0; i < count; ++i) add_bytes(bytes, type_.index.row_width());
+        for (std::int64_t i = 0; i < count; ++i) values_.add(bytes, type_.index.row_width());
         count_ += count;
     }
 
-    void indices(Pattern const& pattern, Cursor& in) {
+    void indices(Pattern const& rows, Cursor* in) {
         NestedReader& values = children_[0];
-        if (!values.type_.is_flat()) {
-            if (pattern.values() > kMostInvented - count_)
-                too_many("values than a dictionary of such");
-            // Each value is one of the dictionary's, nulls too.
-            auto next = std::uint64_t(values.count_);
-            values.sequence(elements_.set(pattern.taken()), in);
-            pattern.each([&](bool taken) {
+        if (!values.type_.is_flat()) return indices_of_each(rows, in);
+        Pattern const& valid = valid_ones(rows, in);
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            each_flat(values.type_, valid, row, in[row],
+                      [&](bool is_valid, std::string_view value) {
+                          if (!is_valid) return add_index(0, 1);
+                          auto const [number, kept] = distinct_.find(value);
+                          if (kept != nullptr) {
+                              *kept = kept_.emplace_back(value);
+                              values.add_flat(value);
+                          }
+                          add_index(number, 1);
+                      });
+        }
+    }
+    /// Each value is one of the dictionary's, nulls too.
+    void indices_of_each(Pattern const& rows, Cursor* in) {
+        NestedReader& values = children_[0];
+        if (rows.values() > kMostInvented - count_) too_many("values than a dictionary of such");
+        auto next = std::uint64_t(values.count_);
+        elements_.clear();
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            elements_.add_row(rows.taken(row));
+        }
+        values.sequence(elements_, in);
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            rows.each(row, [&](bool taken) {
                 validity_.add(taken, 1);
                 add_index(taken ? next++ : 0, 1);
             });
-            return;
         }
-        each_flat(values.type_, valid_ones(pattern, in), in,
-                  [&](bool valid, std::string_view value) {
-                      if (!valid) return add_index(0, 1);
-                      auto const [number, kept] = distinct_.find(value);
-                      if (kept != nullptr) {
-                          *kept = kept_.emplace_back(value);
-                          values.add_flat(value);
-                      }
-                      add_index(number, 1);
-                  });
     }
 
-    void runs(Pattern const& pattern, Cursor& in) {
+    void runs(Pattern const& rows, Cursor* in) {
         NestedReader& values = children_[0];
         if (!values.type_.is_flat()) {
-            if (pattern.values() > kMostInvented - count_) too_many("values than runs of such");
+            if (rows.values() > kMostInvented - count_) too_many("values than runs of such");
             // Each value is a run.
-            values.sequence(pattern, in);
-            for (std::int64_t i = 0; i < pattern.values(); ++i) add_end();
+            values.sequence(rows, in);
+            for (std::int64_t i = 0; i < rows.values(); ++i) add_end();
             return;
         }
-        std::uint8_t const* const bits = in.validity(pattern.taken());
-        std::int64_t at = 0;
         valid_.clear();
-        pattern.each([&](bool taken) {
-            bool const valid =
-                taken && (bits == nullptr || device::bit_at(bits, std::uint64_t(at)));
-            if (taken) ++at;
-            valid ? valid_.take(1) : valid_.fill(1);
-        });
-        each_flat(values.type_, valid_, in,
-                  [&](bool valid, std::string_view value) { add_run(value, valid, 1); });
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            std::uint8_t const* const bits = in[row].validity(rows.taken(row));
+            std::uint64_t at = 0;
+            for (Pattern::Run const& run : rows.row(row)) {
+                if (bits == nullptr) valid_.take(run.take);
+                for (std::int64_t i = 0; bits != nullptr && i < run.take; ++i) {
+                    device::bit_at(bits, at++) ? valid_.take(1) : valid_.fill(1);
+                }
+                valid_.fill(run.fill);
+            }
+            valid_.end_row();
+            each_flat(values.type_, valid_, row, in[row],
+                      [&](bool valid, std::string_view value) { add_run(value, valid); });
+        }
     }
 
     void add_end() {
@@ -413,29 +380,24 @@ private:
         ends_.push_back(count_);
     }
 
-    /// Rows of one value behind the others.
-    void add_run(std::string_view value, bool valid, std::int64_t count) {
-        for (std::int64_t i = 0; i < count; ++i) {
-            bool const goes_on = count_ != 0 && valid == last_valid_ && value == last_;
-            if (goes_on) {
-                ends_.pop_back();
-            } else {
-                valid ? children_[0].add_flat(value) : children_[0].nulls(1);
-            }
-            add_end();
-            last_valid_ = valid;
-            last_ = value;
+    /// A row behind the others.
+    void add_run(std::string_view value, bool valid) {
+        bool const goes_on = count_ != 0 && valid == last_valid_ && value == last_;
+        if (goes_on) {
+            ends_.pop_back();
+        } else {
+            valid ? children_[0].add_flat(value) : children_[0].nulls(1);
         }
+        add_end();
+        last_valid_ = valid;
+        last_ = value;
     }
 
     [[nodiscard]] ArrowArray run_ends(std::shared_ptr<void const> const& owner) {
         auto holder = std::make_unique<ArrayHolder>();
         holder->owner = owner;
         std::size_t const width = type_.index.row_width();
-        values_.resize(ends_.size() * width);
-        for (std::size_t i = 0; i < ends_.size(); ++i) {
-            std::memcpy(values_.data() + i * width, &ends_[i], width);
-        }
+        for (std::int64_t const end : ends_) values_.add(&end, width);
         holder->buffers = {nullptr, data_of(values_)};
         ArrowArray array = seal(std::move(holder));
         array.length = std::int64_t(ends_.size());
@@ -443,9 +405,8 @@ private:
     }
 
     void add_offsets(ArrayHolder& holder) {
-        holder.buffers.push_back(offsets_.all(type_.is_narrow()));
-        if (type_.offsets >= Offsets::Views)
-            holder.buffers.push_back(offsets_.sizes(type_.is_narrow()));
+        holder.buffers.push_back(offsets_.all());
+        if (type_.offsets >= Offsets::Views) holder.buffers.push_back(offsets_.sizes());
     }
 
     void add_buffers(ArrayHolder& holder) {
@@ -473,27 +434,20 @@ private:
         views_.add_buffers(holder);
     }
 
-    /// Values that no bytes bound, and those of them that take memory.
-    static constexpr std::int64_t kMostOfNoBytes = std::numeric_limits<std::int32_t>::max();
-    static constexpr std::int64_t kMostInvented = std::int64_t{1} << 22;
+    /// Blocks that a part is not tried to be plain in after one where it was not.
+    static constexpr int kWaits = 15;
 
-    Nested const& type_;
-    std::string const& name_;
     std::vector<NestedReader> children_;
-    std::int64_t count_ = 0;
-    GrowingValidity validity_;
-    GrowingBits bits_;                  ///< of bools
-    std::vector<std::byte> values_;     ///< fixed ones, text, indices, a union's codes
-    GrowingOffsets offsets_;            ///< of lists and text
+    std::size_t plain_size_ =
+        0;  ///< of a value that is of fixed widths and has no null below; 0: there is no such
+    int waits_ = 0;
     std::vector<std::int64_t> ends_;    ///< of runs
     std::vector<std::int32_t> places_;  ///< of a dense union
-    GrowingViews views_;
-    Distinct distinct_;  ///< a dictionary's values
+    Distinct distinct_;                 ///< a dictionary's values
     std::deque<std::string> kept_;
     std::string last_;  ///< of a run
     bool last_valid_ = false;
-    Pattern valid_;  ///< scratch
-    Pattern elements_;
+    Pattern elements_;  ///< scratch
 };
 
 }  // namespace mgi::arrow
