@@ -119,7 +119,7 @@ class GpuRows:
             sizes.append(len(kind.categories))
         if math.prod(sizes) * (len(folds) + 1) * 8 * 32 > _MOST_SLOTS:
             return None
-        return GpuFold(self, list(keys), sizes, dict(folds))
+        return GpuFold(self, list(keys), sizes, dict(folds), exact)
 
     def first(self, names: Sequence[str], down: Sequence[bool], limit: int) -> Any:
         """The first rows in such an order, which come to the host."""
@@ -262,12 +262,13 @@ class GpuFold:
     keys: list[str]
     sizes: list[int]
     folds: dict[str, tuple[str, str | None]]
+    exact: set[str]
 
     on_gpu, ready = True, False
 
     def on_host(self) -> CpuRows:
         """By Polars."""
-        return self.rows.on_host().fold(self.keys, self.folds, set(self.rows.names))
+        return self.rows.on_host().fold(self.keys, self.folds, self.exact)
 
     def begin(self) -> GpuFold:
         """Starts the kernel."""
@@ -314,7 +315,7 @@ class GpuFold:
             texts = kind.categories  # type: ignore[attr-defined]
             columns[key] = pl.Series([texts[g // step % size] for g in there], dtype=pl.String)
         place = 1
-        for name, (function, _) in self.folds.items():
+        for name, (function, column) in self.folds.items():
             if function == "count":
                 columns[name] = pl.Series([counts[g] for g in there], dtype=pl.Int64)
                 continue
@@ -325,7 +326,7 @@ class GpuFold:
             else:
                 ends = found[:, :, 0].astype("i8")
                 totals = getattr(ends, function)(axis=0).tolist() if len(ends) else [0]
-            kind = WIDE if function == "sum" else pl.Int64()
+            kind = WIDE if function == "sum" and column in self.exact else pl.Int64()
             columns[name] = pl.Series(
                 [totals[g] if counts[g] else None for g in there], dtype=kind, strict=False
             )

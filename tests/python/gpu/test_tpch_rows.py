@@ -109,6 +109,7 @@ def test_all_sizes(gpu, count):
 
 FOLDS = {
     "total": ("sum", "net"),
+    "prices": ("sum", "price"),
     "least": ("min", "price"),
     "most": ("max", "price"),
     "lines": ("count", None),
