@@ -106,11 +106,16 @@ def _of_dlpack(given: Any, column: str, gpu: int, streams: CallStreams | None) -
     # Its owner lets this stream wait for what fills the array. MGI's is none that others use.
     callers = streams.of(gpu, given) if streams is not None else None
     stream = _mgi.stream_of_gpu(gpu) if callers is None else callers
-    try:
+
+    def export() -> object:
         try:
-            capsule = given.__dlpack__(stream=stream, max_version=(1, 0))
+            return given.__dlpack__(stream=stream, max_version=(1, 0))
         except TypeError:  # it knows DLPack as it was before version 1
-            capsule = given.__dlpack__(stream=stream)
+            return given.__dlpack__(stream=stream)
+
+    try:
+        # What fills it is for CuPy and PyTorch in the current stream of the thread's GPU.
+        capsule = _mgi.call_on_gpu(gpu, export)
     except BufferError as error:
         raise InvalidArgument(f"column '{column}' cannot be shared: {error}") from error
     tensor = _mgi.DlTensor.take(capsule)

@@ -107,6 +107,10 @@ class GpuColumn:
         self.nullable: bool = table.column(index)[1] != 0
         """Whether there is a validity bit for each row."""
 
+    def _may_hold_nulls(self) -> bool:
+        """As its schema says, which is the same for all parts of a result."""
+        return self.nullable or bool(self._table.schema.fields()[self._index][2])
+
     @property
     def values(self) -> GpuArray:
         """The values, whatever is in the place of nulls.
@@ -334,15 +338,15 @@ def _of_columns(given: Mapping[Any, Any], streams: CallStreams | None) -> _mgi.G
     """Of tables' columns, which keep their types, and maybe arrays."""
     arrays = {name: one for name, one in given.items() if not isinstance(one, GpuColumn)}
     names = list(arrays)
+    gpu = next(one._table.gpu for one in given.values() if isinstance(one, GpuColumn))
     table = gpu_arrays.table_of_arrays(arrays, None, streams) if arrays else _mgi.GpuTable.empty()
-    return _mgi.GpuTable.of_columns(
-        [
-            (str(name), one._table, one._index)
-            if isinstance(one, GpuColumn)
-            else (str(name), table, names.index(name))
-            for name, one in given.items()
-        ]
-    )
+    columns = [
+        (str(name), one._table, one._index)
+        if isinstance(one, GpuColumn)
+        else (str(name), table, names.index(name))
+        for name, one in given.items()
+    ]
+    return _mgi.GpuTable.of_columns(gpu, columns)
 
 
 def gpu_table_of(given: Any) -> _mgi.GpuTable:

@@ -91,32 +91,38 @@ GpuTable make_gpu_table(Schema const& schema, int gpu, std::int64_t rows,
     return gpu_table(gpu, rows, sources, owner);
 }
 
-/// A table of other tables' columns under new names; nothing is copied.
+/// A table of other tables' columns under new names, on this GPU; nothing is copied.
 GpuTable gpu_table_of_columns(
-    std::vector<std::tuple<std::string, GpuTable, std::size_t>> const& columns) {
+    int gpu, std::vector<std::tuple<std::string, GpuTable, std::size_t>> const& columns) {
     release_queued();
     auto const owner = std::make_shared<std::vector<std::shared_ptr<void const>>>();
     std::vector<GpuColumnSource> sources;
-    auto const& [first_name, first, first_index] = columns.at(0);
+    std::int64_t const rows = std::get<1>(columns.at(0)).rows;
     for (auto const& [name, table, index] : columns) {
-        auto const refuse = [&, &name = name](std::string const& has, std::string const& other) {
+        auto const refuse = [&name = name](std::string const& has, std::string const& others) {
             throw Error(ErrorCode::InvalidArgument,
-                        "column '" + name + "' " + has + " and column '" + first_name + "' " +
-                            other + ": all columns of a table are of one length and on one GPU");
+                        "column '" + name + "' " + has + ", and others " + others +
+                            ": all columns of a table are of one length and on one GPU");
         };
-        if (table.rows != first.rows) {
-            refuse("has " + std::to_string(table.rows) + " rows", std::to_string(first.rows));
+        if (table.rows != rows) {
+            refuse("has " + std::to_string(table.rows) + " rows", "have " + std::to_string(rows));
         }
-        if (table.gpu != first.gpu) {
-            refuse("is on cuda:" + std::to_string(table.gpu),
-                   "on cuda:" + std::to_string(first.gpu));
+        // Arrays without elements may not say where they are.
+        if (table.gpu != gpu && rows != 0) {
+            refuse("is on cuda:" + std::to_string(table.gpu), "are on cuda:" + std::to_string(gpu));
         }
         GpuColumn const& column = table.columns.at(index);
         owner->push_back(table.owner);
         sources.push_back({name, table.schema[index].type, column.values, column.validity,
                            column.offset, column.encoding, column.bytes});
     }
-    return gpu_table(first.gpu, first.rows, sources, owner);
+    return gpu_table(gpu, rows, sources, owner);
+}
+
+/// Calls it while the thread's GPU is this one, as CUDA's libraries have it.
+nb::object call_on_gpu(int gpu, nb::callable const& work) {
+    gpu::Current const here(gpu::Driver::get(), gpu);
+    return work();
 }
 
 /// Nothing where the object's memory is the host's.
@@ -252,7 +258,7 @@ void bind_gpu_tables(nb::module_& module) {
     nb::class_<GpuTable>(module, "GpuTable")
         .def_static("make", make_gpu_table, nb::arg("schema"), nb::arg("gpu"), nb::arg("rows"),
                     nb::arg("columns"))
-        .def_static("of_columns", gpu_table_of_columns, nb::arg("columns"))
+        .def_static("of_columns", gpu_table_of_columns, nb::arg("gpu"), nb::arg("columns"))
         .def_static("empty", [] { return GpuTable{}; })
         .def_static("from_arrow", gpu_table_from_arrow, nb::arg("object"))
         .def_static("copy_of", nb::overload_cast<Table const&, int>(copy_to_gpu), nb::arg("table"),
@@ -272,6 +278,7 @@ void bind_gpu_tables(nb::module_& module) {
              })
         .def("capsule", device_capsule);
     module.def("tables_from_device_stream", gpu_tables_from_stream, nb::arg("object"));
+    module.def("call_on_gpu", call_on_gpu, nb::arg("gpu"), nb::arg("work"));
     module.def("gpus", count_gpus);
     module.def("gpu_absence", [] {
         Unlocked const unlocked;

@@ -50,6 +50,16 @@ class Driver:
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), gpu)
         self._call("cuCtxSetCurrent", context)
 
+    def current(self) -> int:
+        """N of the thread's "cuda:N"."""
+        here, of_gpu = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuCtxGetCurrent", ctypes.byref(here))
+        for gpu in range(2):
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(of_gpu), gpu)
+            if of_gpu.value == here.value:
+                return gpu
+        return -1
+
     def allocate(self, size: int, gpu: int) -> int:
         self.enter(gpu)
         address = ctypes.c_ulonglong()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mgi
@@ -14,7 +16,7 @@ import pytest
 from mgi.cli import main
 from mgi.demo import data
 from mgi.demo.progress import Step
-from mgi.tpch import answer, queries
+from mgi.tpch import answer, flow, queries
 from mgi.tpch.cpu_rows import CpuRows
 from mgi.tpch.expr import Expr, col
 from mgi.tpch.fixed import fixed
@@ -90,22 +92,22 @@ def test_scale_factors_that_leave_results_empty(tmp_path):
 def test_lines_flow_to_whoever_has_room(folder, endpoints):
     given = ["--queries", "1,6", "--endpoints", str(endpoints), "--flow"]
     first, _ = run(folder, *given)
-    flow = first["phases"][0]
-    assert (flow["kind"], flow["says"]) == ("exchange", "to who has room: cpu:0 60,175")
-    assert first["bytes_moved"] >= flow["bytes"] > 60_175 * 30
+    phase = first["phases"][0]
+    assert (phase["kind"], phase["says"]) == ("exchange", "to who has room: cpu:0 60,175")
+    assert first["bytes_moved"] >= phase["bytes"] > 60_175 * 30
 
 
-def test_a_consumer_that_fails_ends_the_query(folder, monkeypatch, capsys):
-    from mgi.tpch.cpu_rows import CpuRows
-
+@pytest.mark.parametrize("fewest", [0, 1])
+def test_a_consumer_that_fails_ends_the_query(folder, monkeypatch, capsys, fewest):
     fold = CpuRows.fold
 
     def fails(rows: CpuRows, *given: Any) -> CpuRows:
-        if rows.rows.select(pl.len()).collect().item() > 0:
+        if rows.height >= fewest:
             raise mgi.Error("out of luck")
         return fold(rows, *given)
 
     monkeypatch.setattr(CpuRows, "fold", fails)
+    monkeypatch.setattr(flow, "SEGMENT_ROWS", 1000)
     given = ["--sf", "0.01", "--data", str(folder), "--repeat", "1", "--queries", "1", "--flow"]
     assert main(["tpch", *given]) == 1
     assert "out of luck" in capsys.readouterr().err
@@ -180,6 +182,13 @@ def test_no_gpu(tmp_path, capsys):
     assert "--gpus needs a GPU" in capsys.readouterr().err
 
 
+def test_a_flow_without_q1(capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(["tpch", "--queries", "3,6", "--flow"])
+    assert leaving.value.code == 2
+    assert "--flow is about Q1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["0", "x", "-1"])
 def test_numbers_of_gpus(text, capsys):
     with pytest.raises(SystemExit) as leaving:
@@ -192,7 +201,9 @@ def test_processes_share_a_servers_gpus(monkeypatch):
     from mgi.tpch import run
 
     monkeypatch.setattr(mgi._mgi, "gpus", lambda: 4)
-    monkeypatch.setattr(run, "find_spec", lambda name: name)
+    here = SimpleNamespace(getDeviceCount=lambda: 4)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=here))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
     job = mgi.Job("", rank=1, size=2, local_rank=1, local_size=2, server="", launcher="")
     assert run.own_gpus(4, job) == [2, 3]
     assert run.own_gpus(3, job) == [1, 2]
@@ -200,7 +211,7 @@ def test_processes_share_a_servers_gpus(monkeypatch):
         run.own_gpus(1, job)
     with pytest.raises(mgi.NotFound, match="--gpus is 5, and there are 4"):
         run.own_gpus(5, job)
-    monkeypatch.setattr(run, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(mgi.NotFound, match="pip install cupy"):
         run.own_gpus(4, job)
 

@@ -92,7 +92,7 @@ class Expr:
         return Expr("like", self, pattern)
 
     def head(self, count: int) -> Expr:
-        """A text's first characters, which are of a byte each."""
+        """A text's first characters."""
         return Expr("head", self, count)
 
     def year(self) -> Expr:

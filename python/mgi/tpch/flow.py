@@ -102,9 +102,10 @@ def run(parts: Sequence[FlowRows]) -> list[CpuRows]:
         taken = [
             threads.submit(_take, channel, consumer, kinds, steps) for consumer in flow.consumers
         ]
+        # Consumers first: where one fails, it says why; the others still take all rows.
+        found = [one.result() for one in taken]
         for one in sent:
             one.result()
-        found = [one.result() for one in taken]
         flow.bytes = int(channel.stats()["bytes"])
     flow.shares.clear()
     for consumer, (rows, _) in zip(flow.consumers, found, strict=True):
@@ -128,21 +129,19 @@ def _take(
     steps: Sequence[tuple[str, tuple[Any, ...]]],
 ) -> tuple[int, list[pl.DataFrame]]:
     """Takes parts as long as there are any; returns the rows, and what was made of each part."""
-    rows, made = 0, [_done(pl.DataFrame(schema=kinds), None, steps)]
-    failure: Exception | None = None
-    for batch in channel.batches(consumer.endpoint):
-        if failure is not None:
-            continue  # the others' rows want room
-        try:
+    rows, made = 0, []
+    try:
+        made.append(_done(pl.DataFrame(schema=kinds), None, steps))
+        for batch in channel.batches(consumer.endpoint):
             part = pl.DataFrame(batch).with_columns(
                 pl.col(name).cat.to(kind) for name, kind in kinds.items() if kind == pl.Enum
             )
             made.append(_done(part, consumer.gpu, steps))
             rows += part.height
-        except Exception as error:
-            failure = error
-    if failure is not None:
-        raise failure
+    except BaseException:
+        for _ in channel.batches(consumer.endpoint):
+            pass  # or else senders would wait for room
+        raise
     return rows, made
 
 

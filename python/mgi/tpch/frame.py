@@ -56,8 +56,18 @@ class Cluster:
     steps: list[Step] = dataclasses.field(default_factory=list)
     """In the order in which they ran."""
 
-    def run(self, step: Step, result: Frame, *inputs: Frame, call: Callable[..., Any]) -> Frame:
-        """An operator of MGI over all endpoints; `result` says what its columns are."""
+    def run(
+        self,
+        step: Step,
+        result: Frame,
+        *inputs: Frame,
+        call: Callable[..., Any],
+        means: Mapping[str, pl.DataType] | None = None,
+    ) -> Frame:
+        """An operator of MGI over all endpoints; `result` says what its columns are.
+
+        `means` of columns on GPUs; None: what columns of these names meant.
+        """
         stats: dict[str, Any] = {}
         on_gpu = any(frame.on_gpu for frame in inputs)
         where = self.gpu_endpoints if on_gpu else self.endpoints
@@ -71,10 +81,10 @@ class Cluster:
         if on_gpu:
             from mgi.tpch.gpu_rows import GpuRows
 
-            means: dict[str, pl.DataType] = {}
-            for frame in inputs:
-                if frame.on_gpu:
-                    means = frame.own[0].means | means
+            if means is None:
+                means = {}
+                for frame in inputs:
+                    means = frame.means | means
             own = [
                 GpuRows.of(table, gpu, means) for table, gpu in zip(mine, self.gpus, strict=True)
             ]
@@ -112,6 +122,11 @@ class Frame:
     def on_gpu(self) -> bool:
         """Where the rows are."""
         return any(part.on_gpu for part in self.own)
+
+    @property
+    def means(self) -> dict[str, pl.DataType]:
+        """What numbers on GPUs stand for, by the column's name."""
+        return self.own[0].meanings() if self.on_gpu else {}
 
     @property
     def flows(self) -> bool:
@@ -161,6 +176,10 @@ class Frame:
         mine = self._only(left, [pair[0] for pair in pairs]).rows()
         others = other._only(right, [pair[1] for pair in pairs]).rows()
         text = ", ".join(key if isinstance(key, str) else " = ".join(key) for key in keys)
+        if mine.on_gpu and others.on_gpu:
+            for one, two in pairs:
+                if mine.means.get(one) != others.means.get(two):
+                    raise mgi.InvalidArgument(f"join on {text}: the keys number other texts")
         scales = self.scales if how in ("semi", "anti") else {**other.scales, **self.scales}
         return self.cluster.run(
             Step("join", f"{how} on {text}", [mine.step, others.step]),
@@ -207,10 +226,13 @@ class Frame:
         if folded is not None and None not in folded:
             return self._with(folded, scales)._merged(keys, aggregates)
         rows = self.rows()
+        same = {name: name for name in keys}
+        same |= {n: str(c) for n, (how, c) in aggregates.items() if how in ("min", "max", "first")}
         return self.cluster.run(
             Step("group_by", ", ".join(keys), [rows.step]),
             dataclasses.replace(rows, scales=scales, gathered=False),
             rows,
+            means={name: rows.means[of] for name, of in same.items() if of in rows.means},
             call=lambda tables, **where: mgi.group_by(tables, list(keys), wanted, **where),
         )
 

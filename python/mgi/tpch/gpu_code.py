@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from mgi.arrays import plain_type
 from mgi.gpu_table import GpuColumn
 from mgi.tpch.expr import Expr, to_polars
 
@@ -40,6 +41,7 @@ _C_TYPES = {
     "f4": "float",
     "f8": "double",
 }
+_WHOLE = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _TEXTS = ("string", "large_string", "string_view")
 #: Bytes of a text that a number holds.
 _SHORT = 8
@@ -86,6 +88,9 @@ class Code:
             if len(names) == 1 and isinstance(self.means.get(name := next(iter(names))), pl.Enum):
                 return self._of_codes(given, name)
         if given.how in _BINARY:
+            kinds = [self.means.get(arg.args[0]) for arg in given.args if _is_column(arg)]
+            if any(isinstance(kind, pl.Enum) for kind in kinds) and len(set(kinds)) > 1:
+                raise NotOnGpu(f"{given}: their texts have other numbers")
             return self._binary(given.how, *map(self.value, given.args))
         if given.how not in _FUNCTIONS:
             raise NotOnGpu(given.how)
@@ -103,9 +108,8 @@ class Code:
         if how == "/":
             return Value(f"((double){one.text} / (double){other.text})", "double")
         if how in ("+", "-", "*"):
-            kinds = {one.type, other.type} - {"bool"} or {"i64"}
-            kind = next(k for k in ("double", "__int128", "i64") if k in kinds)
-            return Value(f"({one.text} {how} {other.text})", kind)
+            kind = _common(one.type, other.type)
+            return Value(f"({one.text} {how} {other.text})", "i64" if kind == "bool" else kind)
         return Value(f"({one.text} {how} {other.text})", "bool")
 
     def _col(self, name: str) -> Value:
@@ -119,7 +123,7 @@ class Code:
             if column.dtype.kind == "f":
                 return Value(f"(double){at}", "double")
             return Value(f"(i64){at}", "i64")
-        if column.nullable or not column.type.startswith("decimal128"):
+        if column._may_hold_nulls() or not column.type.startswith("decimal128"):
             raise NotOnGpu(f"column '{name}' of {column.type}")
         return Value(f"{self._array(name, 'c', '__int128', column.values)}[i]", "__int128")
 
@@ -128,7 +132,7 @@ class Code:
 
     def _choose(self, condition: Expr, value: Any, otherwise: Any) -> Value:
         given, one, other = map(self.value, (condition, value, otherwise))
-        kind = "double" if "double" in (one.type, other.type) else one.type
+        kind = _common(one.type, other.type)
         return Value(f"({given.text} ? ({kind}){one.text} : ({kind}){other.text})", kind)
 
     def _is_in(self, given: Expr, values: list[Any]) -> Value:
@@ -137,7 +141,7 @@ class Code:
         return Value(f"({' || '.join(tests) or 'false'})", "bool")
 
     def _head(self, given: Expr, count: int) -> Value:
-        if count > _SHORT:
+        if 4 * count > _SHORT:  # bytes of as many characters
             raise NotOnGpu(f"head of {count}")
         at, text = self._texts(given, "head")
         return Value(f"packed({text} + {at}[i], {at}[i + 1] - {at}[i], {count})", "text8")
@@ -153,12 +157,17 @@ class Code:
 
     def _or_if_null(self, given: Expr, value: int) -> Value:
         column = self.columns[given.args[0]] if given.how == "col" else None
-        if not isinstance(column, GpuColumn) or not column.nullable:
+        if not isinstance(column, GpuColumn) or not column._may_hold_nulls():
             return self.value(given)
+        if plain_type(column.type) not in _WHOLE:
+            raise NotOnGpu(f"or_if_null of {column.type}")
         plain, name = column.values, given.args[0]
         at = self._array(name, "c", c_type(plain), plain)
-        bits = self._array(name, "v", "unsigned char", column.validity)
-        return Value(f"(is_valid({bits}, i) ? (i64){at}[i] : {value}LL)", "i64")
+        bits = column.validity
+        if bits is None:
+            return Value(f"(i64){at}[i]", "i64")
+        valid = self._array(name, "v", "unsigned char", bits)
+        return Value(f"(is_valid({valid}, i) ? (i64){at}[i] : {value}LL)", "i64")
 
     def _like(self, given: Expr, pattern: str) -> Value:
         """By a loop over the characters; of a coded column a table has the answers."""
@@ -182,8 +191,8 @@ class Code:
     def _texts(self, given: Expr, wanted: str) -> tuple[str, str]:
         """The parameters with a plain column's offsets and characters."""
         column = self.columns[given.args[0]] if given.how == "col" else None
-        texts = isinstance(column, GpuColumn) and column.type in _TEXTS and not column.nullable
-        if not texts:
+        texts = isinstance(column, GpuColumn) and column.type in _TEXTS
+        if not texts or column._may_hold_nulls():
             raise NotOnGpu(wanted)
         offsets, characters = column._texts()
         name = given.args[0]
@@ -197,7 +206,7 @@ class Code:
         import cupy
 
         coded = self.means[name]
-        asked = (repr(given), id(coded), self.gpu)
+        asked = (repr(given), coded, self.gpu)
         if asked not in _ANSWERS:
             texts = pl.DataFrame({name: coded.categories.cast(coded)})  # type: ignore[attr-defined]
             answers = texts.select(answer=to_polars(given))["answer"]
@@ -205,8 +214,8 @@ class Code:
                 raise NotOnGpu(repr(given))
             kind, numpy_type = ("bool", "u1") if answers.dtype == pl.Boolean else ("i64", "i8")
             with cupy.cuda.Device(self.gpu):
-                _ANSWERS[asked] = kind, cupy.asarray(answers.to_numpy().astype(numpy_type)), coded
-        kind, table, _ = _ANSWERS[asked]
+                _ANSWERS[asked] = kind, cupy.asarray(answers.to_numpy().astype(numpy_type))
+        kind, table = _ANSWERS[asked]
         param = "unsigned char" if kind == "bool" else "i64"
         answer = self._array(repr(given), "a", param, table)
         return Value(f"({kind}){answer}[{self._col(name).text}]", kind)
@@ -220,8 +229,8 @@ class Code:
         return self._names[name, what]
 
 
-#: What is said for each text of an Enum (by its identity, it is kept), on a GPU.
-_ANSWERS: dict[tuple[str, int, int], tuple[str, Any, pl.DataType]] = {}
+#: What is said for each text of an Enum, on a GPU.
+_ANSWERS: dict[tuple[str, pl.DataType, int], tuple[str, Any]] = {}
 _BINARY = {"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=", "&", "|"}
 
 
@@ -238,6 +247,17 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "to_float": Code._to_float,
     "to_int": Code._to_int,
 }
+
+
+def _is_column(given: Any) -> bool:
+    return isinstance(given, Expr) and given.how == "col"
+
+
+def _common(one: str, other: str) -> str:
+    """The type that holds both."""
+    if one != other and "text8" in (one, other):
+        raise NotOnGpu("a text beside a number")
+    return next(k for k in ("text8", "double", "__int128", "i64", "bool") if k in (one, other))
 
 
 def c_type(array: Any) -> str:

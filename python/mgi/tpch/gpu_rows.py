@@ -10,6 +10,7 @@ from typing import Any
 import cupy
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 import mgi
 from mgi.gpu_table import GpuColumn
@@ -18,8 +19,8 @@ from mgi.tpch.cpu_rows import WIDE, CpuRows
 from mgi.tpch.expr import Expr, col
 from mgi.tpch.gpu_code import Code, NotOnGpu, c_type
 
-#: Bytes of shared memory that a block's slots may take, and what they should.
-_MOST_SLOTS, _GOOD_SLOTS = 200 << 10, 64 << 10
+#: Bytes of shared memory that a block's slots should take; that a kernel has without asking.
+_GOOD_SLOTS, _FREE_SLOTS = 64 << 10, 48 << 10
 #: From so many rows on the GPU finds the first ones.
 _SORTED_ON_GPU = 100_000
 #: Types in C++ and CuPy, and what the numbers stand for.
@@ -68,15 +69,19 @@ class GpuRows:
         """A copy of the host's rows; Enums are numbered in their order."""
         columns: dict[str, Any] = {}
         means: dict[str, pl.DataType] = {}
-        with cupy.cuda.Device(gpu):
+        with cupy.cuda.Device(gpu) as device:
             for name, values in zip(rows.columns, rows.iter_columns(), strict=True):
-                if values.dtype == pl.String:
-                    copied = mgi.GpuTable.from_host(rows.select(name), f"cuda:{gpu}")
-                    columns[name] = copied[name]
+                nulls = values.null_count() > 0
+                if nulls or values.dtype in (pl.String, pl.Boolean):
+                    arrow = rows.select(name).to_arrow()
+                    field = arrow.schema.field(0).with_nullable(nulls)
+                    copied = arrow.cast(pa.schema([field]))
+                    columns[name] = mgi.GpuTable.from_host(copied, f"cuda:{gpu}")[name]
                     continue
                 if isinstance(values.dtype, pl.Enum | pl.Date):
                     means[name] = values.dtype
                 columns[name] = cupy.asarray(values.to_physical().to_numpy())
+            device.synchronize()  # MGI does not wait for a copy, and the host's may go
         return cls(gpu, columns, means, rows.height)
 
     @property
@@ -117,7 +122,8 @@ class GpuRows:
             if not isinstance(kind, pl.Enum):
                 return None
             sizes.append(len(kind.categories))
-        if math.prod(sizes) * (len(folds) + 1) * 8 * 32 > _MOST_SLOTS:
+        most = cupy.cuda.Device(self.gpu).attributes["MaxSharedMemoryPerBlockOptin"]
+        if math.prod(sizes) * (len(folds) + 1) * 8 * 32 > most:
             return None
         return GpuFold(self, list(keys), sizes, dict(folds), exact)
 
@@ -133,9 +139,18 @@ class GpuRows:
             name, column = next(iter(self.columns.items()))
             kept = {name: column}
         copied = pl.DataFrame(mgi.GpuTable(kept).to_arrow())
-        casts = [_meaning(name, self.means[name]) for name in kept if name in self.means]
+        casts = [
+            # As wide as kernels compute.
+            _meaning(name, self.means.get(name, pl.Int64()))
+            for name in kept
+            if name in self.means or copied[name].dtype.is_integer()
+        ]
         rows = CpuRows(copied.with_columns(casts))
         return (rows.where(self.conditions) if self.conditions else rows).select(self.values)
+
+    def meanings(self) -> dict[str, pl.DataType]:
+        """What the columns' numbers stand for, of rows that are ready."""
+        return {name: self.means[name] for name in self.values if name in self.means}
 
     def code(self) -> Code:
         """For a kernel over these rows."""
@@ -165,12 +180,14 @@ def _meaning(name: str, kind: pl.DataType) -> pl.Expr:
 
 def _unpacked(packed: pl.Series) -> pl.Series:
     """Texts of at most eight bytes, of which the first are a number's highest."""
-    texts = packed.to_numpy().astype(">u8").view("S8").astype(str)
+    texts = [bytes(text).decode() for text in packed.to_numpy().astype(">u8").view("S8")]
     return pl.Series(packed.name, texts, dtype=pl.String)
 
 
 def _plain(column: GpuColumn) -> Any:
-    """An array, where the column is one."""
+    """An array, where the column is one, in all parts of the result."""
+    if column._may_hold_nulls():
+        return column
     try:
         return cupy.asarray(column) if len(column) else cupy.empty(0, _type_string(column))
     except (AttributeError, TypeError, ValueError, BufferError):
@@ -275,9 +292,14 @@ class GpuFold:
         rows, code = self.rows, self.rows.code()
         values = [("sum", "1")]
         for function, column in self.folds.values():
-            if function == "count":
+            if function == "count" and column is None:
                 continue
-            value = code.value(rows.values[str(column)])
+            given = rows.values[str(column)]
+            value = code.value(given)
+            if function == "count":
+                continue  # of values that are never null
+            if given.how == "col" and given.args[0] in rows.means:
+                raise NotOnGpu(f"{function} of {given}")
             if value.type not in ("i64", "bool") or function not in ("sum", "min", "max"):
                 raise NotOnGpu(f"{function} of {value.type}")
             values.append((function, value.text))
@@ -295,7 +317,7 @@ class GpuFold:
             if blocks:
                 text = kernels.fold_text(code.param_text, condition, group, self.groups, values)
                 fold = kernels.module(text, rows.gpu).get_function("fold")
-                if threads * slots > 48 << 10:
+                if threads * slots > _FREE_SLOTS:
                     fold.max_dynamic_shared_size_bytes = threads * slots
                 arguments = (*_pointers(code.args), np.int64(rows.height), self.out)
                 fold((blocks,), (threads,), arguments, shared_mem=threads * slots)
@@ -326,7 +348,10 @@ class GpuFold:
             else:
                 ends = found[:, :, 0].astype("i8")
                 totals = getattr(ends, function)(axis=0).tolist() if len(ends) else [0]
-            kind = WIDE if function == "sum" and column in self.exact else pl.Int64()
+            exact = function == "sum" and column in self.exact
+            if not exact and any(not -(2**63) <= total < 2**63 for total in totals):
+                raise mgi.Error(f"the sum '{name}' of a group does not fit 64 bits")
+            kind = WIDE if exact else pl.Int64()
             columns[name] = pl.Series(
                 [totals[g] if counts[g] else None for g in there], dtype=kind, strict=False
             )

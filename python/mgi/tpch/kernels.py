@@ -37,11 +37,14 @@ __device__ inline i64 behind(char const* text, i64 begin, i64 end, char const* w
     return -1;
 }
 
-// A text's first bytes, the first one highest.
+// A text's first characters, in UTF-8, the first byte highest.
 __device__ inline unsigned long long packed(char const* text, i64 size, int count) {
     unsigned long long word = 0;
     for (int k = 0; k < 8; ++k) {
-        word = word << 8 | (k < count && k < size ? (unsigned char)text[k] : 0);
+        unsigned char const byte = k < size ? text[k] : 0;
+        count -= (byte & 0xc0) != 0x80;
+        if (count < 0) size = 0;
+        word = word << 8 | (count < 0 ? 0 : byte);
     }
     return word;
 }

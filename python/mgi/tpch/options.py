@@ -102,6 +102,8 @@ def parse(argv: list[str]) -> Options:
     parser.add_argument("--json", type=Path, metavar="FILE", help="figures to write, all phases")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page to write, with the plans")
     given = parser.parse_args(argv)
+    if given.flow and 1 not in given.queries:
+        parser.error("--flow is about Q1: give --queries 1, or leave --flow out")
     return Options(
         given.sf,
         given.queries,

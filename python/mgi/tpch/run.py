@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import duckdb
-import polars as pl
 
 import mgi
 from mgi import _mgi
@@ -39,6 +36,8 @@ PATIENCE = 600.0
 #: Bytes of memory that one scale factor needs in the first process: all columns of all queries,
 #: DuckDB's own tables, and what a query makes of them.
 MEMORY_BYTES = 3e9
+#: Whose errors are told without a trace.
+LIBRARIES = ("duckdb", "_duckdb", "polars", "cupy", "cupy_backends")
 #: Where GPUs have the columns.
 MEMORY_BYTES_OF_GPUS = 1.5e9
 
@@ -109,7 +108,9 @@ def run(options: Options) -> int:
             raise mgi.OutOfMemory(
                 f"no memory for scale factor {options.sf}: try a smaller --sf ({error})"
             ) from error
-        except (duckdb.Error, pl.exceptions.PolarsError) as error:
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in LIBRARIES:
+                raise
             raise mgi.Error(f"{type(error).__name__}: {error}") from error
         if report is None:
             return 0
@@ -171,6 +172,7 @@ def _all_cores() -> Iterator[None]:
 
 def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
     leads = job.rank == 0
+    gpus = [] if options.gpus is None else own_gpus(options.gpus, job)
     many = f", {job.size} processes" if job.size > 1 else ""
     progress.line(f"TPC-H on MGI: scale factor {options.sf}{many}")
     with progress.step("data") as step:
@@ -179,7 +181,7 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
     if leads:
         with progress.step("DuckDB loads its own tables"):
             rival = _Rival.of(files)
-    with _cluster(options, job) as cluster:
+    with _cluster(options, job, gpus) as cluster:
         tables = Tables(cluster, files, options.scale)
         rates = _rates(cluster) if leads else Rates(0.0, 0.0)
         outcomes = []
@@ -198,13 +200,14 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
             return None
         at = cluster.gpu_endpoints or cluster.endpoints
         devices = sorted({at[place].device for place in cluster.own})
+        if cluster.flow is not None:
+            devices = sorted({*devices, *(one.device for one in cluster.flow.consumers)})
         return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rates)
 
 
 @contextlib.contextmanager
-def _cluster(options: Options, job: mgi.Job) -> Iterator[Cluster]:
-    """Endpoints of all processes: one for each core of each, or as many as were asked for."""
-    gpus = [] if options.gpus is None else own_gpus(options.gpus, job)
+def _cluster(options: Options, job: mgi.Job, gpus: list[int]) -> Iterator[Cluster]:
+    """Endpoints of all processes: one for each GPU, for each core, or as many as were asked for."""
     at_gpus = bool(gpus) and not options.flow
     mine = len(gpus) if at_gpus else _own_endpoints(options.endpoints, job)
     how: dict[str, Any] = {"patience": PATIENCE}
@@ -277,11 +280,14 @@ def own_gpus(count: int, job: mgi.Job) -> list[int]:
             f"{job.local_size} processes of a server share {count} GPUs: give --gpus "
             f"{job.local_size} or more, or start fewer processes"
         )
-    if find_spec("cupy") is None:
+    try:
+        importlib.import_module("cupy").cuda.runtime.getDeviceCount()
+    except Exception as error:
         raise mgi.NotFound(
             "--gpus needs CuPy, which makes the kernels of local steps: run "
-            f"'{sys.executable} -m pip install cupy-cuda13x'"
-        )
+            f"'{sys.executable} -m pip install cupy-cuda13x' (cupy-cuda12x for CUDA 12): "
+            f"{error}"
+        ) from error
     first, end = (count * (job.local_rank + i) // job.local_size for i in (0, 1))
     return list(range(first, end))
 
@@ -291,6 +297,8 @@ def _query(
 ) -> Outcome | None:
     """Runs it once to load its columns, then by turns with DuckDB; the last result is verified."""
     asked, cluster = query(number), tables.cluster
+    if cluster.gpus:  # what local steps of another query have left
+        importlib.import_module("cupy").get_default_memory_pool().free_all_blocks()
     sql = asked.SQL.replace("{sf}", options.sf)
     seconds: list[float] = []
     duckdb_seconds: list[float] = []

@@ -173,10 +173,14 @@ class FakeCupy:
         module = self
 
         class Device:
-            attributes = {"MultiProcessorCount": 1}  # noqa: RUF012
+            attributes = {  # noqa: RUF012
+                "MultiProcessorCount": 1,
+                "MaxSharedMemoryPerBlockOptin": 227 << 10,
+            }
 
-            def __enter__(self) -> None:
+            def __enter__(self) -> Any:
                 self._before, module._gpu = module._gpu, gpu
+                return self
 
             def __exit__(self, *_: object) -> None:
                 module._gpu = self._before

@@ -206,6 +206,25 @@ def test_copies_to_a_gpu_and_back_keep_nulls_and_bits(
     assert again.to_arrow().equals(table.to_arrow())
 
 
+def test_arrays_are_exported_on_their_gpu(driver: Driver) -> None:
+    class Telling(DlArray):
+        def __dlpack__(self, **how: Any) -> object:
+            seen.append(driver.current())
+            return super().__dlpack__(**how)
+
+    seen: list[int] = []
+    driver.enter(0)
+    mgi.GpuTable({"a": Telling(driver.array([1, 2, 3], gpu=1))})
+    mgi.GpuTable({"a": Telling(driver.array([1, 2, 3], gpu=0))})
+    assert seen == [1, 0]
+
+
+def test_columns_of_empty_tables_belong_together(driver: Driver) -> None:
+    table = mgi.GpuTable.from_host(rows_with_nulls(0), "cuda:1")
+    made = mgi.GpuTable({"a": Interface(driver.array([], gpu=1)), "s": table["s"]})
+    assert (made.num_rows, made.device) == (0, "cuda:1")
+
+
 def test_tables_of_other_tables_columns(driver: Driver) -> None:
     batch = rows_with_nulls(200).slice(3, 100)
     table = mgi.GpuTable.from_host(batch, "cuda:1")
@@ -227,9 +246,11 @@ def test_tables_of_other_tables_columns(driver: Driver) -> None:
 
 def test_columns_that_do_not_belong_together_are_refused(driver: Driver) -> None:
     table = mgi.GpuTable.from_host(rows_with_nulls(10), "cuda:1")
-    with pytest.raises(mgi.InvalidArgument, match="column 'b' has 3 rows and column 'a' 10"):
+    with pytest.raises(mgi.InvalidArgument, match="column 'b' has 3 rows, and others have 10"):
         mgi.GpuTable({"a": table["i"], "b": DlArray(driver.array([1, 2, 3], gpu=1))})
-    with pytest.raises(mgi.InvalidArgument, match="column 'b' is on cuda:1 and column 'a' on"):
+    with pytest.raises(
+        mgi.InvalidArgument, match="column 'a' is on cuda:0, and others are on cuda:1"
+    ):
         mgi.GpuTable({"a": DlArray(driver.array(np.arange(10), gpu=0)), "b": table["i"]})
 
 
