@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from mgi.tpch.expr import Expr, to_polars
 
@@ -50,6 +51,16 @@ class CpuRows:
     def table(self) -> pl.DataFrame:
         """What MGI takes."""
         return self._rows if isinstance(self._rows, pl.DataFrame) else self._rows.collect()
+
+    @property
+    def table_for_gpus(self) -> pa.Table:
+        """The same, whose columns say that they hold no nulls where they do not."""
+        found = self.table.to_arrow()
+        fields = [
+            field.with_nullable(found[name].null_count > 0)
+            for name, field in zip(found.column_names, found.schema, strict=True)
+        ]
+        return found.cast(pa.schema(fields))
 
     def where(self, conditions: Sequence[Expr]) -> CpuRows:
         """Rows for which all of these hold."""

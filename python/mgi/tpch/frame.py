@@ -72,7 +72,7 @@ class Cluster:
         on_gpu = any(frame.on_gpu for frame in inputs)
         where = self.gpu_endpoints if on_gpu else self.endpoints
         tables = [
-            self.spread([None if part is None else part.table for part in frame.own])
+            self.spread([part.table_for_gpus if on_gpu else part.table for part in frame.own])
             for frame in inputs
         ]
         started = time.perf_counter()

@@ -10,7 +10,6 @@ from typing import Any
 import cupy
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 import mgi
 from mgi.gpu_table import GpuColumn
@@ -73,9 +72,7 @@ class GpuRows:
             for name, values in zip(rows.columns, rows.iter_columns(), strict=True):
                 nulls = values.null_count() > 0
                 if nulls or values.dtype in (pl.String, pl.Boolean):
-                    arrow = rows.select(name).to_arrow()
-                    field = arrow.schema.field(0).with_nullable(nulls)
-                    copied = arrow.cast(pa.schema([field]))
+                    copied = CpuRows(rows.select(name)).table_for_gpus
                     columns[name] = mgi.GpuTable.from_host(copied, f"cuda:{gpu}")[name]
                     continue
                 if isinstance(values.dtype, pl.Enum | pl.Date):
@@ -97,7 +94,7 @@ class GpuRows:
         return list(self.values)
 
     @property
-    def table(self) -> mgi.GpuTable:
+    def table_for_gpus(self) -> mgi.GpuTable:
         """What MGI takes."""
         return mgi.GpuTable({name: self.columns[name] for name in self.values})
 

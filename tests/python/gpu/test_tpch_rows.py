@@ -141,7 +141,7 @@ def test_short_texts_are_numbers(gpu):
     made = gpu.GpuRows.uploaded(frame, 1).select(values).where([col("start") != "gr"])
     (found,) = gpu.run([made])
     assert found.on_gpu
-    again = gpu.GpuRows.of(found.table, 1, found.means).select({"start": col("start")})
+    again = gpu.GpuRows.of(found.table_for_gpus, 1, found.means).select({"start": col("start")})
     cpu = CpuRows(frame).select(values).where([col("start") != "gr"]).table
     assert_frame_equal(host(again), cpu.select("start"))
 
@@ -255,7 +255,8 @@ def test_what_no_kernel_does_polars_does(gpu):
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_texts_by_offsets_of_all_widths(gpu, kind):
-    texts = pa.table({"text": pa.array(TEXTS * 50, kind), "key": list(range(300))})
+    schema = pa.schema([pa.field("text", kind, False), pa.field("key", pa.int64(), False)])
+    texts = pa.table([pa.array(TEXTS * 50, kind), pa.array(range(300))], schema=schema)
     made = gpu.GpuRows.of(mgi.GpuTable.from_host(texts, "cuda:0"), 0, {})
     (found,) = gpu.run([made.where([col("text").like("%green%")]).select({"key": col("key")})])
     assert found.on_gpu
@@ -266,7 +267,7 @@ def test_texts_by_offsets_of_all_widths(gpu, kind):
 def test_columns_of_mgis_tables_come_back(gpu):
     frame = rows(500)
     made = gpu.GpuRows.uploaded(frame, 0)
-    table = made.table
+    table = made.table_for_gpus
     assert table["text"].type in ("string", "large_string")
     again = gpu.GpuRows.of(table, 0, made.means)
     assert_frame_equal(host(again), frame, check_dtypes=False)
