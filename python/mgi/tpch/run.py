@@ -247,8 +247,11 @@ def _flow(
     gpus: list[int],
     everywhere: Callable[[list[str]], list[mgi.Endpoint]],
 ) -> Flow:
-    """From all endpoints to consumers: on as many CPUs, and one for each GPU."""
-    who = [None] * len(own) + gpus
+    """From all endpoints to consumers: one for each of the process' GPUs, and two on its cores.
+
+    Polars uses all cores for each; one takes rows while the other folds.
+    """
+    who = [None] * min(2, len(own)) + gpus
     destinations = everywhere(["cpu"] * len(who))
     mine = [one for one in destinations if one.device != "elsewhere"]
     consumers = [Consumer(one, gpu) for one, gpu in zip(mine, who, strict=True)]
