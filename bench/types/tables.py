@@ -2,9 +2,9 @@
 
     python bench/types/tables.py [--rows 500000] [--rounds 7] [--json FILE] [CASE...]
 
-A row has a random key of 8 bytes and a value of about 80. "exchange" is :func:`mgi.exchange` between
-two endpoints, "in and out" with the results as Arrow tables. Ratios are text's time over the
-case's: 1 is as many bytes a second as text.
+A row has a random key of 8 bytes and a value of about 80. "exchange" is :func:`mgi.exchange`
+between two endpoints, "in and out" with the results as Arrow tables. Ratios are text's time over
+the case's: 1 is as many bytes a second as text.
 """
 
 from __future__ import annotations
