@@ -99,6 +99,20 @@ void with_width(std::size_t width, Copy const& copy) {
     }
 }
 
+/// The value there, which need not be aligned.
+template <class T>
+T load_at(T const* values, std::int64_t i) {
+    T value;
+    std::memcpy(&value, reinterpret_cast<std::byte const*>(values) + i * std::int64_t(sizeof(T)),
+                sizeof value);
+    return value;
+}
+
+/// Of offsets that say anything; only where neither is negative is it a length.
+inline std::int64_t difference(std::int64_t end, std::int64_t begin) {
+    return std::int64_t(std::uint64_t(end) - std::uint64_t(begin));
+}
+
 /// So many bits at a time are looked at: however they lie, 8 bytes have them.
 inline constexpr std::int64_t kBitsOfWord = 56;
 

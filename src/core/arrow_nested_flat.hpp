@@ -200,7 +200,8 @@ protected:
     template <class Offset>
     static std::byte* put_differences(std::byte* to, Offset const* offsets, std::int64_t count) {
         for (std::int64_t i = 0; i < count; ++i) {
-            to = put_length(to, std::int64_t(offsets[i + 1]) - std::int64_t(offsets[i]));
+            to = put_length(
+                to, std::int64_t(load_at(offsets, i + 1)) - std::int64_t(load_at(offsets, i)));
         }
         return to;
     }
@@ -318,10 +319,12 @@ private:
         for (std::size_t row = 0; row < values.rows(); ++row) {
             for (Span const& span : values.row(row)) {
                 Offset const* const own = offsets + span.first;
-                auto const begin = std::int64_t(own[0]);
-                std::int64_t const bytes = std::int64_t(own[span.count]) - begin;
+                auto const begin = std::int64_t(load_at(own, 0));
+                std::int64_t const bytes = difference(load_at(own, span.count), begin);
                 rising &= begin >= 0;
-                for (std::int64_t i = 0; i < span.count; ++i) rising &= own[i] <= own[i + 1];
+                for (std::int64_t i = 0; i < span.count; ++i) {
+                    rising &= load_at(own, i) <= load_at(own, i + 1);
+                }
                 most = std::max(most, bytes);
                 sizes[row] += std::size_t(bytes);
             }
@@ -334,17 +337,24 @@ private:
         auto const* const views = this->values<StringView16>(1);
         for (std::size_t row = 0; row < values.rows(); ++row) {
             values.each(row, [&](std::int64_t i) {
-                StringView16 const& view = views[i];
+                StringView16 const view = load_at(views, i);
                 sizes[row] += view.length;
-                if (view.length <= StringView16::kInline) return;
-                // Validity, views, data buffers, and their sizes.
-                if (std::int64_t(view.ref.buffer) >= array_.n_buffers - 3) {
-                    malformed("has a view into a data buffer that it has not");
-                }
-                if (array_.buffers[2 + view.ref.buffer] == nullptr) {
-                    malformed("has no characters");
-                }
+                if (view.length > StringView16::kInline) check_view(view);
             });
+        }
+    }
+    void check_view(StringView16 const& view) const {
+        // Validity, views, data buffers, and their sizes.
+        if (std::int64_t(view.ref.buffer) >= array_.n_buffers - 3) {
+            malformed("has a view into a data buffer that it has not");
+        }
+        if (array_.buffers[2 + view.ref.buffer] == nullptr) malformed("has no characters");
+        auto const* const sizes =
+            static_cast<std::int64_t const*>(array_.buffers[array_.n_buffers - 1]);
+        if (sizes == nullptr) malformed("has no sizes of its data buffers");
+        std::int64_t const end = std::int64_t(view.ref.offset) + length_of(view.length);
+        if (end > load_at(sizes, view.ref.buffer)) {
+            malformed("has a view of characters that its data buffer has not");
         }
     }
     void write_texts(Spans const& values, std::byte** to) const {
@@ -360,8 +370,9 @@ private:
                 at = put_differences(at, offsets + span.first, span.count);
             }
             for (Span const& span : values.row(row)) {
-                auto const begin = std::size_t(offsets[span.first]);
-                std::size_t const bytes = std::size_t(offsets[span.first + span.count]) - begin;
+                auto const begin = std::size_t(load_at(offsets, span.first));
+                std::size_t const bytes =
+                    std::size_t(load_at(offsets, span.first + span.count)) - begin;
                 if (bytes != 0) std::memcpy(at, text + begin, bytes);
                 at += bytes;
             }
@@ -372,9 +383,10 @@ private:
         auto const* const views = this->values<StringView16>(1);
         for (std::size_t row = 0; row < values.rows(); ++row) {
             std::byte* at = to[row];
-            values.each(row, [&](std::int64_t i) { at = put_length(at, views[i].length); });
+            values.each(row,
+                        [&](std::int64_t i) { at = put_length(at, load_at(views, i).length); });
             values.each(row, [&](std::int64_t i) {
-                StringView16 const& view = views[i];
+                StringView16 const view = load_at(views, i);
                 void const* from = view.text;
                 if (view.length > StringView16::kInline) {
                     from = static_cast<std::byte const*>(array_.buffers[2 + view.ref.buffer]) +

@@ -54,49 +54,63 @@ protected:
         count_ += count;
     }
 
-    /// Reads the validity of sequences: of the pattern those that are valid, and the others filled in.
+    /// Reads the validity of sequences: of the pattern those that are valid, and the others filled in. `add_validity`
+    /// appends it once their values were read: until then no bytes may be there for as many as a length says.
     Pattern const& valid_ones(Pattern const& rows, Cursor* in) {
         bool all = true;
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             valid_bits_[row] = in[row].validity(rows.taken(row));
             all = all && valid_bits_[row] == nullptr;
         }
-        if (all) {
-            add_taken(rows);
-            return rows;
-        }
+        if (all) return rows;
         valid_.clear();
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             std::uint64_t at = 0;
             for (Pattern::Run const& run : rows.row(row)) {
                 if (valid_bits_[row] == nullptr) {
-                    validity_.add(true, run.take);
                     valid_.take(run.take);
                 } else {
-                    add_valid(valid_bits_[row], at, run.take);
+                    take_valid(valid_bits_[row], at, run.take);
                     at += std::uint64_t(run.take);
                 }
-                validity_.add(!fills_nulls(), run.fill);
                 valid_.fill(run.fill);
             }
             valid_.end_row();
         }
         return valid_;
     }
-    void add_valid(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
-        std::int64_t const nulls = validity_.nulls();
-        for (std::int64_t i = 0; i < count; i += kBitsOfWord) {
-            std::int64_t const few = std::min(kBitsOfWord, count - i);
-            validity_.add_word(bits_at(bits, at + std::uint64_t(i), few), few);
-        }
-        if (!type_.nullable && validity_.nulls() != nulls) Cursor::refuse();
+    void take_valid(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
         std::int64_t end = 0;
+        bool all = true;
         each_run(bits, at, count, [&](std::int64_t first, std::int64_t valid) {
+            all = all && first == end;
             valid_.fill(first - end);
             valid_.take(valid);
             end = first + valid;
         });
+        if (!type_.nullable && (!all || end != count)) Cursor::refuse();
         valid_.fill(count - end);
+    }
+    void add_validity(Pattern const& rows, Pattern const& valid) {
+        if (&valid == &rows) return add_taken(rows);
+        for (std::size_t row = 0; row < rows.rows(); ++row) {
+            std::uint64_t at = 0;
+            for (Pattern::Run const& run : rows.row(row)) {
+                if (valid_bits_[row] == nullptr) {
+                    validity_.add(true, run.take);
+                } else {
+                    add_bits(valid_bits_[row], at, run.take);
+                    at += std::uint64_t(run.take);
+                }
+                validity_.add(!fills_nulls(), run.fill);
+            }
+        }
+    }
+    void add_bits(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
+        for (std::int64_t i = 0; i < count; i += kBitsOfWord) {
+            std::int64_t const few = std::min(kBitsOfWord, count - i);
+            validity_.add_word(bits_at(bits, at + std::uint64_t(i), few), few);
+        }
     }
 
     /// Out of sequences.

@@ -65,6 +65,12 @@ void read_block(NestedReader& reader, Values const& values, std::int64_t first, 
     for (std::size_t i = 0; i < valid; ++i) in[i].end();
 }
 
+[[noreturn]] void refuse_rows(ReadColumn const& column, std::string const& what) {
+    throw Error(ErrorCode::InvalidArgument,
+                "column '" + column.name + "': " + what + " holds no " + column.type.text +
+                    " in the bytes that MGI has for such values (docs/types.md)");
+}
+
 /// Throws Error(InvalidArgument) that names the first row whose bytes are no value, where there is one.
 void check_rows(ReadColumn const& column, Values const& values, std::int64_t first,
                 std::int64_t count) {
@@ -74,10 +80,7 @@ void check_rows(ReadColumn const& column, Values const& values, std::int64_t fir
         try {
             read_block(reader, values, row, 1, one);
         } catch (Cursor::NotAValue const&) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "column '" + column.name + "': value " + std::to_string(row) +
-                            " holds no " + column.type.text +
-                            " in the bytes that MGI has for such values (docs/types.md)");
+            refuse_rows(column, "value " + std::to_string(row));
         }
     }
 }
@@ -94,7 +97,9 @@ ArrowArray read_nested(Nested const& type, RecordBatch const& batch, std::size_t
             read_block(read->reader, values, first, count, rows);
         } catch (Cursor::NotAValue const&) {
             check_rows(*read, values, first, count);
-            throw;
+            // Each alone is a value; it should not happen.
+            refuse_rows(*read, "one of the values " + std::to_string(first) + " to " +
+                                   std::to_string(first + count - 1));
         } catch (Error const&) {
             // Of bytes that are no value there may seem to be too many.
             check_rows(*read, values, first, count);

@@ -56,7 +56,9 @@ public:
             case Kind::Fixed: return fixed(rows, in);
             default: break;
         }
-        body(valid_ones(rows, in), in);
+        Pattern const& valid = valid_ones(rows, in);
+        body(valid, in);
+        add_validity(rows, valid);
     }
 
     /// Appends valid values out of rows' bodies, and between them nulls.
@@ -247,8 +249,8 @@ private:
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             elements_.add_row(read_lengths(rows, row, in[row]));
         }
-        check_offsets();
         children_[0].sequence(elements_, in);
+        check_offsets();  // only now: a length that no bytes follow is none
     }
 
     void fixed_lists(Pattern const& rows, Cursor* in) {
@@ -329,6 +331,7 @@ private:
                           add_index(number, 1);
                       });
         }
+        add_validity(rows, valid);
     }
     /// Each value is one of the dictionary's, nulls too.
     void indices_of_each(Pattern const& rows, Cursor* in) {
