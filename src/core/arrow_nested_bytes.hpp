@@ -19,6 +19,14 @@ namespace mgi::arrow {
 
 /// So many rows are written or read together, part by part: their bytes stay in a core's nearest cache.
 inline constexpr std::int64_t kBlockRows = 64;
+/// Of longer rows fewer make a block, so that not many times what one of them takes is scratch memory.
+inline constexpr std::size_t kLongRow = 4096;
+/// After rows that took so many bytes.
+inline std::int64_t rows_of_block(std::size_t bytes, std::int64_t rows = 1) {
+    if (bytes <= kLongRow * std::size_t(rows)) return kBlockRows;
+    double const each = double(bytes) / double(rows);
+    return std::max<std::int64_t>(1, std::int64_t(double(kBlockRows * kLongRow) / each));
+}
 
 /// Bytes in one piece, which grows.
 class Bytes {
@@ -35,10 +43,8 @@ public:
     void reserve(std::size_t bytes) {
         if (bytes > room_.bytes() - size_) grow(bytes);
     }
-    /// For so many times what there is, within reason: it may be no measure for what comes.
-    void reserve_times(double times) {
-        reserve(std::size_t(std::min(double(size_) * times, double(std::size_t{64} << 20))));
-    }
+    /// For so many times what there is.
+    void reserve_times(double times) { reserve(std::size_t(double(size_) * times)); }
     void add(void const* from, std::size_t bytes) {
         if (bytes != 0) std::memcpy(add(bytes), from, bytes);
     }
@@ -50,8 +56,6 @@ public:
         std::memcpy(add(sizeof value), &value, sizeof value);
     }
     void clear() { size_ = 0; }
-    /// Without the last so many.
-    void drop(std::size_t bytes) { size_ -= bytes; }
     [[nodiscard]] Buffer take() && { return std::move(room_); }
 
 private:

@@ -50,67 +50,63 @@ protected:
 
     /// Bytes do not bound how many there are.
     void add_of_no_bytes(std::int64_t count) {
-        if (count > kMostOfNoBytes - count_) too_many("values that take no bytes than 2^31 - 1");
+        if (count > kMostOfNoBytes - count_) too_many(kTooMany);
         count_ += count;
     }
 
-    /// Reads the validity of sequences: of the pattern those that are valid, and the others filled in. `add_validity`
-    /// appends it once their values were read: until then no bytes may be there for as many as a length says.
+    /// Reads the validity of sequences: of the pattern those that are valid, and the others filled in.
     Pattern const& valid_ones(Pattern const& rows, Cursor* in) {
         bool all = true;
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            valid_bits_[row] = in[row].validity(rows.taken(row));
-            all = all && valid_bits_[row] == nullptr;
+            std::int64_t const count = rows.taken(row);
+            valid_bits_[row] = in[row].validity(count);
+            if (valid_bits_[row] != nullptr) {
+                all = false;
+            } else if (std::size_t(count) / 8 > in[row].left()) {
+                check_few(count);
+            }
         }
-        if (all) return rows;
+        if (all) {
+            add_taken(rows);
+            return rows;
+        }
         valid_.clear();
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             std::uint64_t at = 0;
             for (Pattern::Run const& run : rows.row(row)) {
                 if (valid_bits_[row] == nullptr) {
+                    validity_.add(true, run.take);
                     valid_.take(run.take);
                 } else {
-                    take_valid(valid_bits_[row], at, run.take);
+                    add_valid(valid_bits_[row], at, run.take);
                     at += std::uint64_t(run.take);
                 }
+                validity_.add(!fills_nulls(), run.fill);
                 valid_.fill(run.fill);
             }
             valid_.end_row();
         }
         return valid_;
     }
-    void take_valid(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
-        std::int64_t end = 0;
-        bool all = true;
-        each_run(bits, at, count, [&](std::int64_t first, std::int64_t valid) {
-            all = all && first == end;
-            valid_.fill(first - end);
-            valid_.take(valid);
-            end = first + valid;
-        });
-        if (!type_.nullable && (!all || end != count)) Cursor::refuse();
-        valid_.fill(count - end);
+    /// Validity takes no more memory than bytes that are there: those of values have a bit for each at least.
+    MGI_COLD void check_few(std::int64_t count) const {
+        if (takes_bytes_) Cursor::refuse();
+        if (count > kMostOfNoBytes - count_) too_many(kTooMany);
     }
-    void add_validity(Pattern const& rows, Pattern const& valid) {
-        if (&valid == &rows) return add_taken(rows);
-        for (std::size_t row = 0; row < rows.rows(); ++row) {
-            std::uint64_t at = 0;
-            for (Pattern::Run const& run : rows.row(row)) {
-                if (valid_bits_[row] == nullptr) {
-                    validity_.add(true, run.take);
-                } else {
-                    add_bits(valid_bits_[row], at, run.take);
-                    at += std::uint64_t(run.take);
-                }
-                validity_.add(!fills_nulls(), run.fill);
-            }
-        }
-    }
-    void add_bits(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
+    void add_valid(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
+        std::int64_t const nulls = validity_.nulls();
         for (std::int64_t i = 0; i < count; i += kBitsOfWord) {
             std::int64_t const few = std::min(kBitsOfWord, count - i);
             validity_.add_word(bits_at(bits, at + std::uint64_t(i), few), few);
         }
+        if (!type_.nullable && validity_.nulls() != nulls) Cursor::refuse();
+        std::int64_t end = 0;
+        each_run(bits, at, count, [&](std::int64_t first, std::int64_t valid) {
+            valid_.fill(first - end);
+            valid_.take(valid);
+            end = first + valid;
+        });
+        valid_.fill(count - end);
     }
 
     /// Out of sequences.
@@ -332,10 +328,12 @@ protected:
 
     /// Values that no bytes bound, and those of them that take memory.
     static constexpr std::int64_t kMostOfNoBytes = std::numeric_limits<std::int32_t>::max();
+    static constexpr char const* kTooMany = "values that take no bytes than 2^31 - 1";
     static constexpr std::int64_t kMostInvented = std::int64_t{1} << 22;
 
     Nested const& type_;
     std::string const& name_;
+    bool takes_bytes_ = true;  ///< a value does
     std::int64_t count_ = 0;
     GrowingValidity validity_;
     GrowingBits bits_;        ///< of bools

@@ -32,11 +32,23 @@ public:
     NestedReader(Nested const& type, std::string const& name) : FlatReader(type, name) {
         children_.reserve(type.children.size());
         for (Nested const& child : type.children) children_.emplace_back(child, name);
+        bool const wraps =
+            type.kind == Kind::Struct || type.kind == Kind::Dictionary || type.kind == Kind::Runs;
+        takes_bytes_ = !wraps && type.kind != Kind::Null;
+        for (NestedReader const& child : children_) {
+            takes_bytes_ = takes_bytes_ || (wraps && child.takes_bytes_);
+        }
         plain_size_ = type.kind == Kind::Fixed ? type.width : 0;
         if (type.kind == Kind::Struct) find_plain_size();
     }
 
-    /// Has room for so many times what there is.
+    /// Bytes of what there is, those of bits and long views aside.
+    [[nodiscard]] std::size_t size() const {
+        std::size_t sum = values_.size() + offsets_.size() + views_.size();
+        for (NestedReader const& child : children_) sum += child.size();
+        return sum;
+    }
+    /// Has room for so many times as much.
     void reserve(double times) {
         values_.reserve_times(times);
         offsets_.reserve_times(times);
@@ -56,9 +68,7 @@ public:
             case Kind::Fixed: return fixed(rows, in);
             default: break;
         }
-        Pattern const& valid = valid_ones(rows, in);
-        body(valid, in);
-        add_validity(rows, valid);
+        body(valid_ones(rows, in), in);
     }
 
     /// Appends valid values out of rows' bodies, and between them nulls.
@@ -331,7 +341,6 @@ private:
                           add_index(number, 1);
                       });
         }
-        add_validity(rows, valid);
     }
     /// Each value is one of the dictionary's, nulls too.
     void indices_of_each(Pattern const& rows, Cursor* in) {
