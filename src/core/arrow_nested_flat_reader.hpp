@@ -281,7 +281,8 @@ protected:
         for (std::int64_t i = rows.all()[row].fill; i > 0; --i) offsets_.add(0);
         return length;
     }
-    MGI_COLD std::int64_t read_many_lengths(Pattern const& rows, std::size_t row, Cursor& in) {
+    [[gnu::noinline]] std::int64_t read_many_lengths(Pattern const& rows, std::size_t row,
+                                                     Cursor& in) {
         std::byte const* lengths = in.values(rows.taken(row), 4);
         std::int64_t const first = offsets_.end();
         for (Pattern::Run const& run : rows.row(row)) {
