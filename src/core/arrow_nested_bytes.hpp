@@ -19,6 +19,14 @@ namespace mgi::arrow {
 
 /// So many rows are written or read together, part by part: their bytes stay in a core's nearest cache.
 inline constexpr std::int64_t kBlockRows = 64;
+/// Of longer rows fewer make a block, so that not many times what one of them takes is scratch memory.
+inline constexpr std::size_t kLongRow = 4096;
+/// After rows that took so many bytes.
+inline std::int64_t rows_of_block(std::size_t bytes, std::int64_t rows = 1) {
+    if (bytes <= kLongRow * std::size_t(rows)) return kBlockRows;
+    double const each = double(bytes) / double(rows);
+    return std::max<std::int64_t>(1, std::int64_t(double(kBlockRows * kLongRow) / each));
+}
 
 /// Bytes in one piece, which grows.
 class Bytes {
@@ -35,10 +43,8 @@ public:
     void reserve(std::size_t bytes) {
         if (bytes > room_.bytes() - size_) grow(bytes);
     }
-    /// For so many times what there is, within reason: it may be no measure for what comes.
-    void reserve_times(double times) {
-        reserve(std::size_t(std::min(double(size_) * times, double(std::size_t{64} << 20))));
-    }
+    /// For so many times what there is.
+    void reserve_times(double times) { reserve(std::size_t(double(size_) * times)); }
     void add(void const* from, std::size_t bytes) {
         if (bytes != 0) std::memcpy(add(bytes), from, bytes);
     }
@@ -50,8 +56,6 @@ public:
         std::memcpy(add(sizeof value), &value, sizeof value);
     }
     void clear() { size_ = 0; }
-    /// Without the last so many.
-    void drop(std::size_t bytes) { size_ -= bytes; }
     [[nodiscard]] Buffer take() && { return std::move(room_); }
 
 private:
@@ -97,6 +101,20 @@ void with_width(std::size_t width, Copy const& copy) {
         case 16: return copy(std::integral_constant<std::size_t, 16>());
         default: return copy(width);
     }
+}
+
+/// The value there, which need not be aligned.
+template <class T>
+T load_at(T const* values, std::int64_t i) {
+    T value;
+    std::memcpy(&value, reinterpret_cast<std::byte const*>(values) + i * std::int64_t(sizeof(T)),
+                sizeof value);
+    return value;
+}
+
+/// Of offsets that say anything; only where neither is negative is it a length.
+inline std::int64_t difference(std::int64_t end, std::int64_t begin) {
+    return std::int64_t(std::uint64_t(end) - std::uint64_t(begin));
 }
 
 /// So many bits at a time are looked at: however they lie, 8 bytes have them.

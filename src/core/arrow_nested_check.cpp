@@ -3,6 +3,7 @@
 #include <mgi/error.hpp>
 
 #include "core/arrow_nested.hpp"
+#include "core/arrow_nested_bytes.hpp"
 #include "core/arrow_read_column.hpp"
 
 namespace mgi::arrow {
@@ -74,6 +75,20 @@ private:
         bool const counts = first == 1 && array_.null_count > 0;
         if (counts && array_.buffers[0] == nullptr) {
             malformed("counts nulls but has no validity bits");
+        }
+        bool const views = type_.kind == Kind::Text && type_.offsets >= Nested::Offsets::Views;
+        if (views && array_.n_buffers > 3) check_data_buffers();
+    }
+    /// Those of views, and their sizes behind them.
+    void check_data_buffers() const {
+        void const* const sizes = array_.buffers[array_.n_buffers - 1];
+        if (sizes == nullptr) malformed("has no sizes of its data buffers");
+        for (std::int64_t i = 0; i < array_.n_buffers - 3; ++i) {
+            std::int64_t const size = load_at(static_cast<std::int64_t const*>(sizes), i);
+            if (size < 0 || (size > 0 && array_.buffers[2 + i] == nullptr)) {
+                malformed("has a data buffer of " + std::to_string(size) +
+                          " bytes that is not there");
+            }
         }
     }
 

@@ -200,7 +200,8 @@ protected:
     template <class Offset>
     static std::byte* put_differences(std::byte* to, Offset const* offsets, std::int64_t count) {
         for (std::int64_t i = 0; i < count; ++i) {
-            to = put_length(to, std::int64_t(offsets[i + 1]) - std::int64_t(offsets[i]));
+            to = put_length(
+                to, std::int64_t(load_at(offsets, i + 1)) - std::int64_t(load_at(offsets, i)));
         }
         return to;
     }
@@ -318,10 +319,12 @@ private:
         for (std::size_t row = 0; row < values.rows(); ++row) {
             for (Span const& span : values.row(row)) {
                 Offset const* const own = offsets + span.first;
-                auto const begin = std::int64_t(own[0]);
-                std::int64_t const bytes = std::int64_t(own[span.count]) - begin;
+                auto const begin = std::int64_t(load_at(own, 0));
+                std::int64_t const bytes = difference(load_at(own, span.count), begin);
                 rising &= begin >= 0;
-                for (std::int64_t i = 0; i < span.count; ++i) rising &= own[i] <= own[i + 1];
+                for (std::int64_t i = 0; i < span.count; ++i) {
+                    rising &= load_at(own, i) <= load_at(own, i + 1);
+                }
                 most = std::max(most, bytes);
                 sizes[row] += std::size_t(bytes);
             }
@@ -332,20 +335,25 @@ private:
     }
     void measure_views(Spans const& values, std::size_t* sizes) const {
         auto const* const views = this->values<StringView16>(1);
+        // Validity, views, data buffers, and their sizes.
+        std::int64_t const buffers = array_.n_buffers - 3;
+        auto const* const ends = static_cast<std::int64_t const*>(array_.buffers[buffers + 2]);
+        std::uint32_t most = 0;
         for (std::size_t row = 0; row < values.rows(); ++row) {
             values.each(row, [&](std::int64_t i) {
-                StringView16 const& view = views[i];
+                StringView16 const view = load_at(views, i);
                 sizes[row] += view.length;
+                most = std::max(most, view.length);
                 if (view.length <= StringView16::kInline) return;
-                // Validity, views, data buffers, and their sizes.
-                if (std::int64_t(view.ref.buffer) >= array_.n_buffers - 3) {
+                if (view.ref.buffer >= buffers) {
                     malformed("has a view into a data buffer that it has not");
                 }
-                if (array_.buffers[2 + view.ref.buffer] == nullptr) {
-                    malformed("has no characters");
+                if (view.ref.offset + std::int64_t{view.length} > load_at(ends, view.ref.buffer)) {
+                    malformed("has a view of characters that it has not");
                 }
             });
         }
+        static_cast<void>(length_of(most));
     }
     void write_texts(Spans const& values, std::byte** to) const {
         if (type_.offsets >= Offsets::Views) return write_views(values, to);
@@ -360,8 +368,9 @@ private:
                 at = put_differences(at, offsets + span.first, span.count);
             }
             for (Span const& span : values.row(row)) {
-                auto const begin = std::size_t(offsets[span.first]);
-                std::size_t const bytes = std::size_t(offsets[span.first + span.count]) - begin;
+                auto const begin = std::size_t(load_at(offsets, span.first));
+                std::size_t const bytes =
+                    std::size_t(load_at(offsets, span.first + span.count)) - begin;
                 if (bytes != 0) std::memcpy(at, text + begin, bytes);
                 at += bytes;
             }
@@ -372,10 +381,12 @@ private:
         auto const* const views = this->values<StringView16>(1);
         for (std::size_t row = 0; row < values.rows(); ++row) {
             std::byte* at = to[row];
-            values.each(row, [&](std::int64_t i) { at = put_length(at, views[i].length); });
+            values.each(row,
+                        [&](std::int64_t i) { at = put_length(at, load_at(views, i).length); });
             values.each(row, [&](std::int64_t i) {
-                StringView16 const& view = views[i];
-                void const* from = view.text;
+                StringView16 const view = load_at(views, i);
+                std::byte const* from =
+                    reinterpret_cast<std::byte const*>(views + i) + offsetof(StringView16, text);
                 if (view.length > StringView16::kInline) {
                     from = static_cast<std::byte const*>(array_.buffers[2 + view.ref.buffer]) +
                            view.ref.offset;

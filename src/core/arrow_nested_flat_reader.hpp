@@ -50,7 +50,7 @@ protected:
 
     /// Bytes do not bound how many there are.
     void add_of_no_bytes(std::int64_t count) {
-        if (count > kMostOfNoBytes - count_) too_many("values that take no bytes than 2^31 - 1");
+        if (count > kMostOfNoBytes - count_) too_many(kTooMany);
         count_ += count;
     }
 
@@ -58,8 +58,13 @@ protected:
     Pattern const& valid_ones(Pattern const& rows, Cursor* in) {
         bool all = true;
         for (std::size_t row = 0; row < rows.rows(); ++row) {
-            valid_bits_[row] = in[row].validity(rows.taken(row));
-            all = all && valid_bits_[row] == nullptr;
+            std::int64_t const count = rows.taken(row);
+            valid_bits_[row] = in[row].validity(count);
+            if (valid_bits_[row] != nullptr) {
+                all = false;
+            } else if (std::size_t(count) / 8 > in[row].left()) {
+                check_few(count);
+            }
         }
         if (all) {
             add_taken(rows);
@@ -82,6 +87,11 @@ protected:
             valid_.end_row();
         }
         return valid_;
+    }
+    /// Validity takes no more memory than bytes that are there: those of values have a bit for each at least.
+    MGI_COLD void check_few(std::int64_t count) const {
+        if (takes_bytes_) Cursor::refuse();
+        if (count > kMostOfNoBytes - count_) too_many(kTooMany);
     }
     void add_valid(std::uint8_t const* bits, std::uint64_t at, std::int64_t count) {
         std::int64_t const nulls = validity_.nulls();
@@ -271,7 +281,8 @@ protected:
         for (std::int64_t i = rows.all()[row].fill; i > 0; --i) offsets_.add(0);
         return length;
     }
-    MGI_COLD std::int64_t read_many_lengths(Pattern const& rows, std::size_t row, Cursor& in) {
+    [[gnu::noinline]] std::int64_t read_many_lengths(Pattern const& rows, std::size_t row,
+                                                     Cursor& in) {
         std::byte const* lengths = in.values(rows.taken(row), 4);
         std::int64_t const first = offsets_.end();
         for (Pattern::Run const& run : rows.row(row)) {
@@ -318,10 +329,12 @@ protected:
 
     /// Values that no bytes bound, and those of them that take memory.
     static constexpr std::int64_t kMostOfNoBytes = std::numeric_limits<std::int32_t>::max();
+    static constexpr char const* kTooMany = "values that take no bytes than 2^31 - 1";
     static constexpr std::int64_t kMostInvented = std::int64_t{1} << 22;
 
     Nested const& type_;
     std::string const& name_;
+    bool takes_bytes_ = true;  ///< a value does
     std::int64_t count_ = 0;
     GrowingValidity validity_;
     GrowingBits bits_;        ///< of bools

@@ -134,6 +134,7 @@ public:
         narrow_ = narrow;
         add(0);
     }
+    [[nodiscard]] std::size_t size() const { return all_.size(); }
     void reserve_times(double times) { all_.reserve_times(times); }
     void add(std::int64_t elements) {
         end_ += elements;
@@ -180,6 +181,7 @@ private:
 /// Text as views of buffers of less than 2 GiB.
 class GrowingViews {
 public:
+    [[nodiscard]] std::size_t size() const { return views_.size(); }
     void reserve_times(double times) { views_.reserve_times(times); }
     void add(std::byte const* text, std::uint32_t length) {
         View view;

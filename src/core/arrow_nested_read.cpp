@@ -38,22 +38,34 @@ bool read_plain(NestedReader& reader, Values const& values, std::int64_t first, 
     return plain && reader.plain_bodies(rows, from);
 }
 
-/// Rows [first, first + count) of a batch, at most a block of them.
-void read_block(NestedReader& reader, Values const& values, std::int64_t first, std::int64_t count,
-                Pattern& rows) {
-    if (read_plain(reader, values, first, count, rows)) return;
+/// Has room for so many times what a batch's first block took, within reason: it may be no measure for the others.
+void reserve_others(NestedReader& reader, double times) {
+    constexpr double kMost = 64 << 20;
+    auto const size = double(reader.size());
+    reader.reserve(std::min(times, size == 0 ? 0 : kMost / size));
+}
+
+/// Rows [first, first + count) of a batch, at most a block of them; returns how many bytes they have.
+std::size_t read_block(NestedReader& reader, Values const& values, std::int64_t first,
+                       std::int64_t count, Pattern& rows) {
+    if (read_plain(reader, values, first, count, rows)) {
+        return reader.plain_size() * std::size_t(count);
+    }
     Cursor in[kBlockRows];
     std::int64_t nulls[kBlockRows + 1] = {};  // before the first valid row, and behind each
     std::size_t valid = 0;
+    std::size_t bytes = 0;
     for (std::int64_t row = first; row < first + count; ++row) {
         if (values.is_valid(row)) {
-            in[valid++] = Cursor(values.at(row));
+            std::string_view const body = values.at(row);
+            bytes += body.size();
+            in[valid++] = Cursor(body);
         } else {
             ++nulls[valid];
         }
     }
     reader.nulls(nulls[0]);
-    if (valid == 0) return;
+    if (valid == 0) return 0;
     bool const same = std::int64_t(valid) == count && rows.is_each(valid);
     if (!same) rows.clear();
     for (std::size_t row = 0; !same && row < valid; ++row) {
@@ -63,6 +75,13 @@ void read_block(NestedReader& reader, Values const& values, std::int64_t first, 
     }
     reader.bodies(rows, in);
     for (std::size_t i = 0; i < valid; ++i) in[i].end();
+    return bytes;
+}
+
+[[noreturn]] void refuse_rows(ReadColumn const& column, std::string const& what) {
+    throw Error(ErrorCode::InvalidArgument,
+                "column '" + column.name + "': " + what + " holds no " + column.type.text +
+                    " in the bytes that MGI has for such values (docs/types.md)");
 }
 
 /// Throws Error(InvalidArgument) that names the first row whose bytes are no value, where there is one.
@@ -72,12 +91,9 @@ void check_rows(ReadColumn const& column, Values const& values, std::int64_t fir
         NestedReader reader(column.type, column.name);
         Pattern one;
         try {
-            read_block(reader, values, row, 1, one);
+            static_cast<void>(read_block(reader, values, row, 1, one));
         } catch (Cursor::NotAValue const&) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "column '" + column.name + "': value " + std::to_string(row) +
-                            " holds no " + column.type.text +
-                            " in the bytes that MGI has for such values (docs/types.md)");
+            refuse_rows(column, "value " + std::to_string(row));
         }
     }
 }
@@ -88,20 +104,27 @@ ArrowArray read_nested(Nested const& type, RecordBatch const& batch, std::size_t
     auto const read = std::make_shared<ReadColumn>(type, batch.schema[column].name);
     Values const values(batch, column);
     Pattern rows;
-    for (std::int64_t first = 0; first < batch.rows; first += kBlockRows) {
-        std::int64_t const count = std::min(kBlockRows, batch.rows - first);
+    std::int64_t count = 0;
+    std::int64_t next = kBlockRows;
+    for (std::int64_t first = 0; first < batch.rows; first += count) {
+        count = std::min(next, batch.rows - first);
         try {
-            read_block(read->reader, values, first, count, rows);
+            std::size_t const bytes = read_block(read->reader, values, first, count, rows);
+            next = rows_of_block(bytes, count);
         } catch (Cursor::NotAValue const&) {
             check_rows(*read, values, first, count);
-            throw;
+            // Each alone is a value; it should not happen.
+            refuse_rows(*read, "one of the values " + std::to_string(first) + " to " +
+                                   std::to_string(first + count - 1));
         } catch (Error const&) {
             // Of bytes that are no value there may seem to be too many.
             check_rows(*read, values, first, count);
             throw;
         }
         // Only now: bytes that are no value may be of any width.
-        if (first == 0) read->reader.reserve(1.125 * double(batch.rows - count) / double(count));
+        if (first == 0) {
+            reserve_others(read->reader, 1.125 * double(batch.rows - count) / double(count));
+        }
     }
     return read->reader.finish(read);
 }

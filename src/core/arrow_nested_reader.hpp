@@ -32,11 +32,23 @@ public:
     NestedReader(Nested const& type, std::string const& name) : FlatReader(type, name) {
         children_.reserve(type.children.size());
         for (Nested const& child : type.children) children_.emplace_back(child, name);
+        bool const wraps =
+            type.kind == Kind::Struct || type.kind == Kind::Dictionary || type.kind == Kind::Runs;
+        takes_bytes_ = !wraps && type.kind != Kind::Null;
+        for (NestedReader const& child : children_) {
+            takes_bytes_ = takes_bytes_ || (wraps && child.takes_bytes_);
+        }
         plain_size_ = type.kind == Kind::Fixed ? type.width : 0;
         if (type.kind == Kind::Struct) find_plain_size();
     }
 
-    /// Has room for so many times what there is.
+    /// Bytes of what there is, those of bits and long views aside.
+    [[nodiscard]] std::size_t size() const {
+        std::size_t sum = values_.size() + offsets_.size() + views_.size();
+        for (NestedReader const& child : children_) sum += child.size();
+        return sum;
+    }
+    /// Has room for so many times as much.
     void reserve(double times) {
         values_.reserve_times(times);
         offsets_.reserve_times(times);
@@ -247,8 +259,8 @@ private:
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             elements_.add_row(read_lengths(rows, row, in[row]));
         }
-        check_offsets();
         children_[0].sequence(elements_, in);
+        check_offsets();  // only now: a length that no bytes follow is none
     }
 
     void fixed_lists(Pattern const& rows, Cursor* in) {

@@ -41,8 +41,10 @@ public:
 
     /// Rows [first, end), of which 0 is `skip` behind the array's first.
     void write(std::int64_t skip, std::int64_t first, std::int64_t end) {
-        for (; first < end; first += kBlockRows) {
-            write_block(skip, first, std::min(end, first + kBlockRows));
+        while (first < end) {
+            std::int64_t const next = std::min(end, first + rows_of_block(longest_));
+            write_block(skip, first, next);
+            first = next;
         }
     }
 
@@ -60,9 +62,6 @@ private:
     /// A buffer ends behind the row that makes it longer.
     static constexpr std::size_t kBuffer = std::size_t{4} << 20;
 
-    /// The most bytes of a row that plain ones are copied with, or that may make a buffer longer with its whole block.
-    static constexpr std::size_t kMostPlain = 4096;
-
     struct Filled {
         std::uint32_t number;
         Bytes bytes;
@@ -71,7 +70,7 @@ private:
     void write_block(std::int64_t skip, std::int64_t first, std::int64_t end) {
         PlainParts const& plain = writer_.plain_fields();
         bool const all = writer_.are_valid(skip + first, end - first);
-        if (all && plain.size() > device::StringView16::kInline && plain.size() <= kMostPlain) {
+        if (all && plain.size() > device::StringView16::kInline && plain.size() <= kLongRow) {
             return write_plain(plain, skip, first, std::size_t(end - first));
         }
         rows_.clear();
@@ -92,6 +91,7 @@ private:
             longest = std::max(longest, sizes_[i]);
         }
         if (longest > kMostBytes) refuse();
+        longest_ = longest;
         for (std::size_t i = 0; i < count;) i = make_room(i, longest);
         std::byte* ends[kBlockRows];
         std::copy_n(values_, count, ends);
@@ -138,7 +138,7 @@ private:
         std::size_t const begin = bytes_.size();
         std::size_t size = 0;
         std::size_t end = first;
-        bool const few = longest <= kMostPlain;
+        bool const few = longest <= kLongRow;
         while (end < rows_.rows() && (few || begin + size <= kBuffer)) size += sizes_[end++];
         std::byte* value = bytes_.add(size);
         auto offset = std::uint32_t(begin);
@@ -180,6 +180,7 @@ private:
     std::int64_t numbers_[kBlockRows];
     std::size_t sizes_[kBlockRows];
     std::byte* values_[kBlockRows];
+    std::size_t longest_ = 0;  ///< of the last block's rows, in bytes
     Bytes bytes_;
     bool open_ = false;
     std::uint32_t number_ = 0;

@@ -209,13 +209,13 @@ private:
         with_offsets([&](auto const* offsets) {
             if (type_.offsets < Offsets::Views) {
                 return call([=](std::int64_t i) {
-                    auto const begin = std::int64_t(offsets[i]);
-                    return Span{begin, std::int64_t(offsets[i + 1]) - begin};
+                    auto const begin = std::int64_t(load_at(offsets, i));
+                    return Span{begin, difference(load_at(offsets, i + 1), begin)};
                 });
             }
             using Offset = std::remove_cvref_t<decltype(*offsets)>;
             auto const* const sizes = values<Offset>(2);
-            call([=](std::int64_t i) { return Span{offsets[i], sizes[i]}; });
+            call([=](std::int64_t i) { return Span{load_at(offsets, i), load_at(sizes, i)}; });
         });
     }
     void check_list(Span const& elements) const {
@@ -297,7 +297,7 @@ private:
             values.each(row, [&](std::int64_t i) { unions_.add_value(std::uint8_t(child_at(i))); });
             std::size_t at = begin;
             values.each(row, [&](std::int64_t i) {
-                put_union(i, std::to_integer<std::size_t>(unions_.data()[at++]));
+                put_union(i, std::to_integer<std::size_t>(unions_.data()[at++]), begin);
             });
             sizes[row] += union_sizes_[row] = unions_.size() - begin;
         }
@@ -308,18 +308,23 @@ private:
         if (found == type_.codes.end()) malformed("has a union's value of no type");
         return std::size_t(found - type_.codes.begin());
     }
-    void put_union(std::int64_t i, std::size_t child) {
+    /// One of a row whose others begin there.
+    void put_union(std::int64_t i, std::size_t child, std::size_t begin) {
         std::int64_t at = offset_ + i;
-        if (type_.kind == Kind::DenseUnion) at = values<std::int32_t>(1)[i];
+        if (type_.kind == Kind::DenseUnion) at = load_at(values<std::int32_t>(1), i);
         if (at < 0 || at >= array_.children[child]->length) {
             malformed("has a union's value that its child has not");
         }
         PlainParts const& plain = children_[child].plain_;
-        if (plain.any()) return plain.write_together(at, 1, unions_.add(plain.size()));
+        auto const add = [&](std::size_t size) {
+            static_cast<void>(length_of(std::int64_t(unions_.size() - begin + size)));
+            return unions_.add(size);
+        };
+        if (plain.any()) return plain.write_together(at, 1, add(plain.size()));
         std::size_t size = 0;
         std::size_t const each = children_[child].measure(elements_.set(at), &size);
         size += each;
-        std::byte* to = unions_.add(size);
+        std::byte* to = add(size);
         children_[child].write(&to);
     }
     void write_unions(Spans const& values, std::byte** to) const {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -117,17 +119,22 @@ TEST(NestedValues, BytesThatAreNoValueAreRefused) {
     }
 }
 
-RecordBatch with_value(RecordBatch const& like, std::string const& bytes, std::int64_t (&ends)[2]) {
-    ends[0] = 0;
-    ends[1] = std::int64_t(bytes.size());
+RecordBatch with_values(RecordBatch const& like, std::string const& bytes,
+                        std::vector<std::int64_t> const& ends) {
     RecordBatch batch = like;
-    batch.rows = 1;
+    batch.rows = std::int64_t(ends.size()) - 1;
     Column column;
     column.encoding = Encoding::Offsets64;
-    column.values = ends;
+    column.values = ends.data();
     column.bytes = reinterpret_cast<std::byte const*>(bytes.data());
     batch.columns = {column};
     return batch;
+}
+
+RecordBatch with_value(RecordBatch const& like, std::string const& bytes,
+                       std::vector<std::int64_t>& ends) {
+    ends = {0, std::int64_t(bytes.size())};
+    return with_values(like, bytes, ends);
 }
 
 TEST(NestedValues, LengthsWhoseSumWrapsAroundAreRefused) {
@@ -139,11 +146,130 @@ TEST(NestedValues, LengthsWhoseSumWrapsAroundAreRefused) {
     // 65537 lists of 2^48 values of 2^16 bytes in all.
     std::string bytes =
         bytes_of({1, 0, 1, 0, 0}) + std::string(4 * 65536, char(0xff)) + bytes_of({0, 0, 1, 0, 0});
-    std::int64_t ends[2];
+    std::vector<std::int64_t> ends;
     RecordBatch const batch = with_value(empty, bytes, ends);
     ArrowArray array{};
     expect_error(ErrorCode::InvalidArgument, {"value 0 holds no"},
                  [&] { export_batch(batch, &array); });
+}
+
+/// The most memory that this process had so far.
+std::int64_t most_memory() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return std::int64_t(usage.ru_maxrss) * 1024;
+}
+
+TEST(NestedValues, NoMemoryIsTakenForValuesThatAreNotThere) {
+    std::int64_t const offsets[] = {0, 0};
+    std::int32_t const ends_of_texts[] = {0};
+    Part texts("u", 0, {nullptr, ends_of_texts, nullptr});
+    Part lists("+L", 0, {nullptr, offsets}, {&texts});
+    Part bools("b", 0, {nullptr, nullptr});
+    Part numbers("l", 0, {nullptr, nullptr});
+    Part coded("i", 0, {nullptr, nullptr});
+    coded.schema.dictionary = &texts.schema;
+    coded.array.dictionary = &texts.array;
+    for (Part* const elements : {&texts, &lists, &bools, &numbers, &coded}) {
+        Part list("+L", 1, {nullptr, offsets}, {elements});
+        RecordBatch const empty = read(list);
+        // A null, then rows of 2^32 - 1 values without any.
+        std::string bytes = bytes_of({1, 0, 0, 0, 1, 0});
+        if (elements == &lists) bytes += bytes_of({0});
+        std::vector<std::int64_t> ends = {0, std::int64_t(bytes.size())};
+        for (int row = 1; row < 64; ++row) {
+            bytes += bytes_of({255, 255, 255, 255, 0});
+            ends.push_back(std::int64_t(bytes.size()));
+        }
+        RecordBatch const batch = with_values(empty, bytes, ends);
+        ArrowArray array{};
+        std::int64_t const before = most_memory();
+        expect_error(ErrorCode::InvalidArgument, {"value 1 holds no"},
+                     [&] { export_batch(batch, &array); });
+        EXPECT_LT(most_memory(), before + (std::int64_t{64} << 20)) << elements->text;
+    }
+}
+
+TEST(NestedValues, LengthsThatNoBytesFollowAreDamaged) {
+    std::int32_t const offsets[] = {0, 0};
+    Part items("l", 0, {nullptr, nullptr});
+    Part list("+l", 1, {nullptr, offsets}, {&items});
+    RecordBatch const empty = read(list);
+    std::vector<std::int64_t> ends;
+    std::string const bytes = bytes_of({255, 255, 255, 255, 0});
+    RecordBatch const batch = with_value(empty, bytes, ends);
+    ArrowArray array{};
+    expect_error(ErrorCode::InvalidArgument, {"value 0 holds no"},
+                 [&] { export_batch(batch, &array); });
+}
+
+TEST(NestedValues, OffsetsThatSayAnythingAreRefused) {
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    std::int64_t const numbers[] = {1, 2};
+    for (std::vector<std::int64_t> const& offsets :
+         {std::vector<std::int64_t>{kLeast, kMost}, {kMost, kLeast}, {1, kLeast}, {kLeast, 1}}) {
+        Part items("l", 2, {nullptr, numbers});
+        Part list("+L", 1, {nullptr, offsets.data()}, {&items});
+        expect_error(ErrorCode::InvalidArgument, {"column 'x'", "has a list of elements"},
+                     [&] { read(list); });
+        Part text("U", 1, {nullptr, offsets.data(), "ab"});
+        Part record("+s", 1, {nullptr}, {&text});
+        expect_error(ErrorCode::InvalidArgument, {"column 'x'", "has offsets that decrease"},
+                     [&] { read(record); });
+    }
+}
+
+TEST(NestedValues, ViewsBeyondTheirBufferAreRefused) {
+    struct View {
+        std::uint32_t length;
+        char prefix[4];
+        std::uint32_t buffer;
+        std::uint32_t offset;
+    };
+    char const text[] = "thirteen characters and some";
+    for (View const& view : {View{13, {}, 0, 8}, View{21, {}, 0, 0}, View{13, {}, 0, 0xfffffff8},
+                             View{13, {}, 1, 0}, View{0x80000000, {}, 0, 0}}) {
+        std::int64_t const sizes[] = {view.length < 100 ? 20 : std::int64_t{1} << 40};
+        Part views("vu", 1, {nullptr, &view, text, sizes});
+        Part record("+s", 1, {nullptr}, {&views});
+        expect_error(ErrorCode::InvalidArgument, {"column 'x'"}, [&] { read(record); });
+    }
+    View const last{13, {'c', 'h', 'a', 'r'}, 0, 9};
+    std::int64_t const sizes[] = {22};
+    Part views("vu", 1, {nullptr, &last, text, sizes});
+    Part record("+s", 1, {nullptr}, {&views});
+    EXPECT_EQ(read(record).string_at(0, 0), bytes_of({0, 13, 0, 0, 0}) + "characters an");
+    views.buffers.back() = nullptr;
+    expect_error(ErrorCode::InvalidArgument, {"column 'x'", "has no sizes"}, [&] { read(record); });
+}
+
+TEST(NestedValues, AUnionsValueIsCopiedOnlyWhereItMayBe) {
+    // Characters that are not there; nobody looks.
+    std::int32_t const ends[] = {0, 1'500'000'000};
+    Part one("u", 1, {nullptr, ends, "a"});
+    Part other("u", 1, {nullptr, ends, "a"});
+    Part record("+s", 1, {nullptr}, {&one, &other});
+    std::int8_t const codes[] = {0};
+    std::int32_t const places[] = {0};
+    Part either("+ud:0", 1, {codes, places}, {&record});
+    expect_error(ErrorCode::InvalidArgument, {"column 'x'", "2 GiB or more"},
+                 [&] { read(either); });
+}
+
+TEST(NestedValues, BuffersNeedNotBeAligned) {
+    std::string const begins("\0\0\0\0\0\1\0\0\0\2\0\0\0", 13);
+    std::string const numbers("\0\7\0\10\0", 5);
+    std::string const places("\0\1\0\0\0\0\0\0\0", 9);
+    std::int8_t const codes[] = {0, 0};
+    Part items("s", 2, {nullptr, numbers.data() + 1});
+    Part list("+l", 2, {nullptr, begins.data() + 1}, {&items});
+    Part text("u", 2, {nullptr, begins.data() + 1, "ab"});
+    Part either("+ud:0", 2, {codes, places.data() + 1}, {&text});
+    Part record("+s", 2, {nullptr}, {&list, &either});
+    RecordBatch const batch = read(record);
+    EXPECT_EQ(batch.string_at(0, 0), bytes_of({0, 1, 0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 'b'}));
+    EXPECT_EQ(batch.string_at(0, 1), bytes_of({0, 1, 0, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 'a'}));
 }
 
 TEST(NestedValues, ValuesThatTakeNoBytesAreCounted) {
@@ -151,7 +277,7 @@ TEST(NestedValues, ValuesThatTakeNoBytesAreCounted) {
     Part nothing("n", 0, {});
     Part list("+L", 1, {nullptr, offsets}, {&nothing});
     RecordBatch const empty = read(list);
-    std::int64_t ends[2];
+    std::vector<std::int64_t> ends;
     std::string const bytes = bytes_of({255, 255, 255, 255});
     RecordBatch const batch = with_value(empty, bytes, ends);
     ArrowArray array{};

@@ -324,13 +324,47 @@ RecordBatch out_and_in(RecordBatch const& batch) {
     return import_batch(&array, &schema);
 }
 
+/// Mostly few; now and then several blocks of 64.
+std::int64_t rows_of(Input& input) {
+    std::uint32_t const few = input.below(16);
+    return few < 12 ? few : input.below(201);
+}
+
 /// Values that were read come out as they went in.
 void check_read(Foreign& from, Input& input) {
-    from.make_array(input, input.below(12));
+    from.make_array(input, rows_of(input));
     Lone lone(from);
     RecordBatch const batch = import_batch(&lone.array, &lone.schema);
     require(values_of(out_and_in(batch)) == values_of(batch), "a nested value comes out as it was");
 }
+
+/// Rows of text: pieces of what is left, or each all of it but one, and some null.
+struct Rows {
+    Rows(Input& input, bool nullable) {
+        std::int64_t const rows = rows_of(input);
+        bool const copies = input.below(2) == 0;
+        chosen = input.below(256);
+        if (nullable && input.below(2) == 0) {
+            for (std::int64_t i = 0; i <= rows / 8; ++i) {
+                validity.push_back(input.take<std::uint8_t>());
+            }
+        }
+        std::string_view const text = input.all();
+        for (std::int64_t i = 0; i < rows; ++i) {
+            std::size_t const begin = copies ? 0 : text.size() * std::size_t(i) / std::size_t(rows);
+            std::size_t const end =
+                copies ? text.size() : text.size() * std::size_t(i + 1) / std::size_t(rows);
+            bool const cut = copies && i == chosen;
+            bytes += text.substr(begin, cut ? (end - begin) / 2 : end - begin);
+            ends.push_back(std::int64_t(bytes.size()));
+        }
+    }
+
+    std::string bytes;
+    std::vector<std::int64_t> ends = {0};
+    std::vector<std::uint8_t> validity;
+    std::int64_t chosen = 0;
+};
 
 /// Bytes that another process may send for such values.
 void check_bytes(Foreign& from, Input& input) {
@@ -343,15 +377,21 @@ void check_bytes(Foreign& from, Input& input) {
     RecordBatch batch;
     batch.schema = import_schema(&schema);
     if (!batch.schema[0].type.is_variable()) return;
-    std::string_view const text = input.all();
-    std::int64_t const offsets[] = {0, std::int64_t(text.size() / 2), std::int64_t(text.size())};
-    batch.rows = 2;
+    Rows const rows(input, batch.schema[0].nullable);
+    batch.rows = std::int64_t(rows.ends.size()) - 1;
     Column& column = batch.columns.emplace_back();
     column.encoding = Encoding::Offsets64;
-    column.values = offsets;
-    column.bytes = reinterpret_cast<std::byte const*>(text.data());
+    column.values = rows.ends.data();
+    column.bytes = reinterpret_cast<std::byte const*>(rows.bytes.data());
+    if (!rows.validity.empty()) column.validity = rows.validity.data();
     RecordBatch const once = out_and_in(batch);
-    require(values_of(out_and_in(once)) == values_of(once), "a value has one form");
+    std::vector<std::string> const values = values_of(once);
+    require(values_of(out_and_in(once)) == values, "a value has one form");
+    if (batch.rows == 0) return;
+    column.offset = rows.chosen % batch.rows;
+    batch.rows = 1;
+    require(values_of(out_and_in(batch))[0] == values[std::size_t(column.offset)],
+            "a value is among others what it is alone");
 }
 
 }  // namespace
