@@ -198,22 +198,22 @@ def test_numbers_of_gpus(text, capsys):
 
 
 def test_processes_share_a_servers_gpus(monkeypatch):
-    from mgi.tpch import run
+    from mgi.tpch.cluster import own_gpus
 
     monkeypatch.setattr(mgi._mgi, "gpus", lambda: 4)
     here = SimpleNamespace(getDeviceCount=lambda: 4)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=here))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     job = mgi.Job("", rank=1, size=2, local_rank=1, local_size=2, server="", launcher="")
-    assert run.own_gpus(4, job) == [2, 3]
-    assert run.own_gpus(3, job) == [1, 2]
+    assert own_gpus(4, job) == [2, 3]
+    assert own_gpus(3, job) == [1, 2]
     with pytest.raises(mgi.InvalidArgument, match="2 processes of a server share 1 GPUs"):
-        run.own_gpus(1, job)
+        own_gpus(1, job)
     with pytest.raises(mgi.NotFound, match="--gpus is 5, and there are 4"):
-        run.own_gpus(5, job)
+        own_gpus(5, job)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(mgi.NotFound, match="pip install cupy"):
-        run.own_gpus(4, job)
+        own_gpus(4, job)
 
 
 def test_numbers_of_other_scales_are_compared_by_value():

@@ -7,11 +7,10 @@ import dataclasses
 import importlib
 import json
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mgi
 from mgi import _mgi
@@ -21,18 +20,17 @@ from mgi.demo.progress import Progress
 from mgi.demo.timed import Timed, complain
 from mgi.demo.truth import Truth
 from mgi.demo.verify import Verdict
-from mgi.tpch import answer, own_cores, page, table
-from mgi.tpch.flow import Consumer, Flow
-from mgi.tpch.frame import Cluster, Step
+from mgi.tpch import answer, page, table
+from mgi.tpch.cluster import made, own_gpus
+from mgi.tpch.frame import Step
 from mgi.tpch.options import Options
 from mgi.tpch.queries import query
+from mgi.tpch.rates import Rates, measured
 from mgi.tpch.tables import Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Seconds for which processes wait for each other: one of them runs DuckDB meanwhile.
-PATIENCE = 600.0
 #: Bytes of memory that one scale factor needs in the first process: all columns of all queries,
 #: DuckDB's own tables, and what a query makes of them.
 MEMORY_BYTES = 3e9
@@ -61,16 +59,6 @@ class Outcome(Timed):
     def moved(self) -> int:
         """Bytes that went through channels."""
         return moved(self.steps)
-
-
-@dataclasses.dataclass(frozen=True)
-class Rates:
-    """Bytes a second."""
-
-    memory: float
-    """That this process' cores, or GPUs, read."""
-    links: float
-    """That go from its GPUs to others; elsewhere as much as is read."""
 
 
 @dataclasses.dataclass
@@ -181,9 +169,9 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
     if leads:
         with progress.step("DuckDB loads its own tables"):
             rival = _Rival.of(files)
-    with _cluster(options, job, gpus) as cluster:
+    with made(options, job, gpus) as cluster:
         tables = Tables(cluster, files, options.scale)
-        rates = _rates(cluster) if leads else Rates(0.0, 0.0)
+        rates = measured(cluster) if leads else Rates(0.0, 0.0)
         outcomes = []
         for number in options.queries:
             with progress.step(f"Q{number}") as step:
@@ -203,96 +191,6 @@ def _run(options: Options, job: mgi.Job, progress: Progress) -> Report | None:
         if cluster.flow is not None:
             devices = sorted({*devices, *(one.device for one in cluster.flow.consumers)})
         return Report(options, outcomes, len(cluster.endpoints), job.size, devices, rates)
-
-
-@contextlib.contextmanager
-def _cluster(options: Options, job: mgi.Job, gpus: list[int]) -> Iterator[Cluster]:
-    """Endpoints of all processes: one for each GPU, for each core, or as many as were asked for."""
-    at_gpus = bool(gpus) and not options.flow
-    mine = len(gpus) if at_gpus else _own_endpoints(options.endpoints, job)
-    how: dict[str, Any] = {"patience": PATIENCE}
-    with contextlib.ExitStack() as stack:
-        if job.size == 1:
-            runtime = stack.enter_context(mgi.Runtime.local())
-        else:
-            how["groups"] = max(1, own_cores() // mine)
-            runtime = mgi.Runtime.connect(name="mgi tpch", timeout=PATIENCE)
-            stack.enter_context(runtime)
-
-        def everywhere(devices: list[str]) -> list[mgi.Endpoint]:
-            own = [runtime.create_endpoint(device) for device in devices]
-            return own if job.size == 1 else runtime.gather_endpoints(own)
-
-        endpoints = everywhere(["cpu"] * mine)
-        first = next(i for i, one in enumerate(endpoints) if one.device != "elsewhere")
-        own = endpoints[first : first + mine]
-
-        def meet() -> None:
-            if job.size > 1:
-                runtime.gather_endpoints(own)
-
-        cluster = Cluster(runtime, endpoints, range(first, first + mine), how, meet)
-        if at_gpus:
-            cluster.gpus = gpus
-            cluster.gpu_endpoints = everywhere([f"cuda:{gpu}" for gpu in gpus])
-        if options.flow:
-            cluster.flow = _flow(runtime, endpoints, cluster.own, gpus, everywhere)
-        yield cluster
-
-
-def _flow(
-    runtime: mgi.Runtime,
-    sources: list[mgi.Endpoint],
-    own: range,
-    gpus: list[int],
-    everywhere: Callable[[list[str]], list[mgi.Endpoint]],
-) -> Flow:
-    """From all endpoints to consumers: one for each of the process' GPUs, and two on its cores.
-
-    Polars uses all cores for each; one takes rows while the other folds.
-    """
-    who = [None] * min(2, len(own)) + gpus
-    destinations = everywhere(["cpu"] * len(who))
-    mine = [one for one in destinations if one.device != "elsewhere"]
-    consumers = [Consumer(one, gpu) for one, gpu in zip(mine, who, strict=True)]
-    here = [sources[place] for place in own]
-    return Flow(runtime, sources, here, destinations, consumers, PATIENCE)
-
-
-def _own_endpoints(count: int | None, job: mgi.Job) -> int:
-    """This process' of so many."""
-    if count is None:
-        return own_cores()
-    if count < job.size:
-        raise mgi.InvalidArgument(
-            f"{job.size} processes share {count} endpoints: give --endpoints {job.size} or more"
-        )
-    first, end = (count * (job.rank + i) // job.size for i in (0, 1))
-    return end - first
-
-
-def own_gpus(count: int, job: mgi.Job) -> list[int]:
-    """This process' of so many GPUs, which the processes of its server share."""
-    there = _mgi.gpus()
-    if there == 0:
-        raise mgi.NotFound(f"--gpus needs a GPU: {_mgi.gpu_absence()}")
-    if count > there:
-        raise mgi.NotFound(f"--gpus is {count}, and there are {there}")
-    if count < job.local_size:
-        raise mgi.InvalidArgument(
-            f"{job.local_size} processes of a server share {count} GPUs: give --gpus "
-            f"{job.local_size} or more, or start fewer processes"
-        )
-    try:
-        importlib.import_module("cupy").cuda.runtime.getDeviceCount()
-    except Exception as error:
-        raise mgi.NotFound(
-            "--gpus needs CuPy, which makes the kernels of local steps: run "
-            f"'{sys.executable} -m pip install cupy-cuda13x' (cupy-cuda12x for CUDA 12): "
-            f"{error}"
-        ) from error
-    first, end = (count * (job.local_rank + i) // job.local_size for i in (0, 1))
-    return list(range(first, end))
 
 
 def _query(
@@ -338,57 +236,3 @@ def _reads(plan: Step) -> list[Step]:
             found[id(step)] = step
         todo += step.inputs
     return list(found.values())
-
-
-def _rates(cluster: Cluster) -> Rates:
-    if not cluster.gpus:
-        memory = memory_rate()
-        return Rates(memory, memory)
-    memory = gpu_rate(cluster.gpus)
-    graph = cluster.runtime.graph()
-    names = {one["id"]: one["name"] for one in graph["vertices"]}
-    own = {f"cuda:{gpu}" for gpu in cluster.gpus}
-    links: dict[str, float] = {}
-    for edge in graph["edges"]:
-        begin, end = names[edge["from"]], names[edge["to"]]
-        if begin in own and end != begin and end.startswith("cuda"):
-            links[begin] = max(links.get(begin, 0.0), edge["gbps"] * 1e9)
-    return Rates(memory, sum(links.values()) or memory)
-
-
-def memory_rate() -> float:
-    """Bytes a second that this process' cores read together, in the best of a few turns."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import numpy as np
-
-    cores = own_cores()
-    with ThreadPoolExecutor(cores) as pool:
-        words = list(pool.map(np.ones, [1 << 22] * cores))  # each thread's near to it
-        best = 0.0
-        for _ in range(5):
-            started = time.perf_counter()
-            list(pool.map(np.max, words))
-            best = max(best, cores * words[0].nbytes / (time.perf_counter() - started))
-    return best
-
-
-def gpu_rate(gpus: list[int]) -> float:
-    """Bytes a second that these GPUs read together, in the best of a few turns."""
-    import cupy
-
-    total = 0.0
-    for gpu in gpus:
-        with cupy.cuda.Device(gpu):
-            words = cupy.ones(1 << 27, "i8")
-            best = 0.0
-            for _ in range(5):
-                begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-                begin.record()
-                cupy.max(words)
-                end.record()
-                end.synchronize()
-                milliseconds = cupy.cuda.get_elapsed_time(begin, end)
-                best = max(best, words.nbytes / milliseconds * 1e3)
-            total += best
-    return total

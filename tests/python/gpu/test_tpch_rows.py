@@ -233,7 +233,9 @@ def test_keys_that_are_not_coded_are_not_folded(gpu):
 
 @pytest.mark.parametrize("down", [True, False])
 def test_the_first_rows(gpu, down, monkeypatch):
-    monkeypatch.setattr(gpu, "_SORTED_ON_GPU", 100)
+    from mgi.tpch import gpu_first
+
+    monkeypatch.setattr(gpu_first, "_SORTED_ON_GPU", 100)
     frame = rows(3000)
     chosen = {name: col(name) for name in ("price", "key", "mode", "day")}
     made = gpu.GpuRows.uploaded(frame, 0).select(chosen).first(["price", "key"], [down, True], 7)
