@@ -16,26 +16,26 @@ from typing import Any
 import numpy as np
 from gpu_support import Driver
 
+# Headers of C: those of C++'s threads would take most of the time to compile.
 _HOST = r"""
-#include <barrier>
-#include <thread>
-#include <vector>
+#include <pthread.h>
 struct Place { unsigned x; };
 static thread_local Place threadIdx;
 static Place blockIdx, blockDim, gridDim;
-static std::barrier<>* block_barrier;
-struct Warp { std::barrier<> barrier{32}; unsigned words[32]; };
-static std::vector<Warp>* warps;
+constexpr int kMostThreads = 256;
+struct Warp { pthread_barrier_t barrier; unsigned words[32]; };
+static pthread_barrier_t block_barrier;
+static Warp warps[kMostThreads / 32];
 static void* dynamic_shared;
-static void __syncthreads() { block_barrier->arrive_and_wait(); }
+static void __syncthreads() { pthread_barrier_wait(&block_barrier); }
 static unsigned of_lane(unsigned word, int lane, bool all) {
-    Warp& warp = (*warps)[threadIdx.x / 32];
+    Warp& warp = warps[threadIdx.x / 32];
     warp.words[threadIdx.x % 32] = word;
-    warp.barrier.arrive_and_wait();
+    pthread_barrier_wait(&warp.barrier);
     unsigned found = 0;
     for (int k = 0; all && k < 32; ++k) found |= (warp.words[k] != 0) << k;
     if (!all) found = warp.words[lane < 0 ? threadIdx.x % 32 : lane];
-    warp.barrier.arrive_and_wait();
+    pthread_barrier_wait(&warp.barrier);
     return found;
 }
 static unsigned __ballot_sync(unsigned, bool holds) { return of_lane(holds, 0, true); }
@@ -51,30 +51,33 @@ static void atomicAdd(unsigned* at, unsigned v) { __atomic_fetch_add(at, v, __AT
 """
 
 _MOST_ARGUMENTS = 24
-_LAUNCH = (
-    (
-        r"""
+_LAUNCH = r"""
+using Kernel = void (*)(ARGUMENTS);
+struct Call { unsigned thread; Kernel kernel; unsigned long long* a; };
+static void* run_thread(void* given) {
+    Call const& call = *static_cast<Call*>(given);
+    unsigned long long* const a = call.a;
+    threadIdx.x = call.thread;
+    call.kernel(VALUES);
+    return nullptr;
+}
 extern "C" void launch_kernel(void* kernel, unsigned grid, unsigned block, unsigned long long* a,
                               void* shared) {
-    using Kernel = void (*)(ARGUMENTS);
-    std::barrier<> barrier(block);
-    std::vector<Warp> all(block / 32);
-    block_barrier = &barrier, warps = &all, dynamic_shared = shared;
-    blockDim.x = block, gridDim.x = grid;
+    pthread_barrier_init(&block_barrier, nullptr, block);
+    for (Warp& warp : warps) pthread_barrier_init(&warp.barrier, nullptr, 32);
+    dynamic_shared = shared, blockDim.x = block, gridDim.x = grid;
     for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
-        std::vector<std::jthread> threads;
+        pthread_t threads[kMostThreads];
+        Call calls[kMostThreads];
         for (unsigned t = 0; t < block; ++t) {
-            threads.emplace_back([=] {
-                threadIdx.x = t;
-                reinterpret_cast<Kernel>(kernel)(VALUES);
-            });
+            calls[t] = {t, reinterpret_cast<Kernel>(kernel), a};
+            pthread_create(&threads[t], nullptr, run_thread, &calls[t]);
         }
+        for (unsigned t = 0; t < block; ++t) pthread_join(threads[t], nullptr);
     }
 }
-"""
-    )
-    .replace("ARGUMENTS", ", ".join(["unsigned long long"] * _MOST_ARGUMENTS))
-    .replace("VALUES", ", ".join(f"a[{k}]" for k in range(_MOST_ARGUMENTS)))
+""".replace("ARGUMENTS", ", ".join(["unsigned long long"] * _MOST_ARGUMENTS)).replace(
+    "VALUES", ", ".join(f"a[{k}]" for k in range(_MOST_ARGUMENTS))
 )
 
 
