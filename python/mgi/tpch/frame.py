@@ -71,12 +71,15 @@ class Cluster:
         stats: dict[str, Any] = {}
         on_gpu = any(frame.on_gpu for frame in inputs)
         where = self.gpu_endpoints if on_gpu else self.endpoints
+        options = dict(self.options)
+        if self.gpus and not on_gpu:  # few rows, for which no more threads are to wake
+            options["groups"] = 1
         tables = [
             self.spread([part.table_for_gpus if on_gpu else part.table for part in frame.own])
             for frame in inputs
         ]
         started = time.perf_counter()
-        found = call(*tables, endpoints=where, runtime=self.runtime, stats=stats, **self.options)
+        found = call(*tables, endpoints=where, runtime=self.runtime, stats=stats, **options)
         mine = [found[place] for place in self.own]
         if on_gpu:
             from mgi.tpch.gpu_rows import GpuRows
