@@ -54,8 +54,9 @@ protected:
         count_ += count;
     }
 
-    /// Reads the validity of sequences: of the pattern those that are valid, and the others filled in.
-    Pattern const& valid_ones(Pattern const& rows, Cursor* in) {
+    /// Reads the validity of sequences: of the pattern those that are valid, and the others filled in. Where all
+    /// are it is the same pattern.
+    Pattern const* valid_ones(Pattern const& rows, Cursor* in) {
         bool all = true;
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             std::int64_t const count = rows.taken(row);
@@ -68,7 +69,7 @@ protected:
         }
         if (all) {
             add_taken(rows);
-            return rows;
+            return &rows;
         }
         valid_.clear();
         for (std::size_t row = 0; row < rows.rows(); ++row) {
@@ -86,7 +87,7 @@ protected:
             }
             valid_.end_row();
         }
-        return valid_;
+        return &valid_;
     }
     /// Validity takes no more memory than bytes that are there: those of values have a bit for each at least.
     MGI_COLD void check_few(std::int64_t count) const {

@@ -68,7 +68,7 @@ public:
             case Kind::Fixed: return fixed(rows, in);
             default: break;
         }
-        body(valid_ones(rows, in), in);
+        body(*valid_ones(rows, in), in);
     }
 
     /// Appends valid values out of rows' bodies, and between them nulls.
@@ -328,7 +328,7 @@ private:
     void indices(Pattern const& rows, Cursor* in) {
         NestedReader& values = children_[0];
         if (!values.type_.is_flat()) return indices_of_each(rows, in);
-        Pattern const& valid = valid_ones(rows, in);
+        Pattern const& valid = *valid_ones(rows, in);
         for (std::size_t row = 0; row < rows.rows(); ++row) {
             each_flat(values.type_, valid, row, in[row],
                       [&](bool is_valid, std::string_view value) {
