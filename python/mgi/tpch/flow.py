@@ -1,4 +1,4 @@
-"""Rows that flow to whoever has room for them: a load-balancing flow over CPUs and GPUs."""
+"""A load-balancing flow: each consumer, a GPU or the cores, takes rows when it has room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEGMENT_ROWS, SLOTS = 1 << 18, 8
 
 @dataclasses.dataclass
 class Consumer:
-    """Who takes rows in this process."""
+    """A taker of rows in this process."""
 
     endpoint: mgi.Endpoint
     gpu: int | None
@@ -28,7 +28,7 @@ class Consumer:
 
     @property
     def device(self) -> str:
-        """Who works."""
+        """The device that folds the rows."""
         return self.endpoint.device if self.gpu is None else f"cuda:{self.gpu}"
 
 

@@ -52,7 +52,7 @@ class Cluster:
     gpus: list[int] = dataclasses.field(default_factory=list)
     """N of ``cuda:N`` of each of its own."""
     flow: Flow | None = None
-    """To whoever has room, where queries ask for it."""
+    """To consumers that have room, where queries ask for it."""
     steps: list[Step] = dataclasses.field(default_factory=list)
     """In the order in which they ran."""
 
@@ -156,9 +156,9 @@ class Frame:
         return self._with([part.select(expressions) for part in self.own], scales)
 
     def balanced(self) -> Frame:
-        """Where the cluster has a flow, rows go to whoever of its CPUs and GPUs has room.
+        """Where the cluster has a flow, rows go to its consumers, CPUs and GPUs, as each has room.
 
-        They do what is to be done to the rows, which must end with few groups.
+        The consumers do what is to be done to the rows, which must end with few groups.
         """
         if self.cluster.flow is None:
             return self

@@ -114,7 +114,7 @@ class GpuRows:
             return None
         return GpuFold(self, list(keys), sizes, dict(folds), exact)
 
-    def first(self, names: Sequence[str], down: Sequence[bool], limit: int) -> Any:
+    def first(self, names: Sequence[str], down: Sequence[bool], limit: int) -> GpuFirst:
         """The first rows in such an order, which come to the host."""
         return GpuFirst(self, list(names), list(down), limit)
 
@@ -176,13 +176,10 @@ def _plain(column: GpuColumn) -> Any:
     if column._may_hold_nulls():
         return column
     try:
-        return cupy.asarray(column) if len(column) else cupy.empty(0, _type_string(column))
+        kind = column.__cuda_array_interface__["typestr"]
+        return cupy.asarray(column) if len(column) else cupy.empty(0, kind)
     except (AttributeError, TypeError, ValueError, BufferError):
         return column
-
-
-def _type_string(column: GpuColumn) -> str:
-    return str(column.__cuda_array_interface__["typestr"])
 
 
 def run(parts: Sequence[Any]) -> list[Any]:

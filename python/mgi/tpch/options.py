@@ -23,7 +23,7 @@ class Options:
     gpus: int | None
     """Of each server; None: the tables lie in the hosts' memory."""
     flow: bool
-    """Q1's rows go to whoever has room."""
+    """Each consumer takes Q1's rows when it has room."""
     data: Path
     repeat: int
     json: Path | None
